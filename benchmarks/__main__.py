@@ -26,8 +26,7 @@ from benchmarks.contracts import Case, ProcessSpec, Protocol
 from benchmarks.exits import NO_DEVICE
 
 LEAVE_S = 5.0
-"""What a workload left running, a thread or something to do at exit, may hold the process's end so
-long once its Result is out."""
+"""Longest wait for threads and exit handlers of the workload once the Result is out."""
 
 
 def program() -> NoReturn:
@@ -42,12 +41,8 @@ def program() -> NoReturn:
 
 
 def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> int:
-    """Read the request, measure, print to ``out``, which is stdout unless something else is named.
-
-    Args:
-        arguments: of the command line.
-        out: where the Result goes.
-    """
+    """Read the request, measure, print the Result to ``out``, by default stdout; return the exit
+    code."""
     options = _parser().parse_args(arguments)
     try:
         given = _read() if options.workload == "-" else _from_options(options)

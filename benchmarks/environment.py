@@ -29,13 +29,8 @@ _PRIVATE = ("CACHE", "TOKEN", "SECRET", "PASSWORD", "KEY")
 
 
 def capture(device: torch.device, flags: dict[str, str], data_name: str) -> Environment:
-    """Describe this node and this process.
-
-    Args:
-        device: where the case is measured.
-        flags: what `benchmarks.measure.flags` put in force.
-        data_name: which input data are read.
-    """
+    """Describe this node and this process; ``flags`` are the facts of
+    `benchmarks.measure.flags`."""
     facts = dict(flags)
     facts |= {f"hw.{name}": value for name, value in _hardware(device)}
     facts |= {f"sw.{name}": value for name, value in _software()}

@@ -1,8 +1,8 @@
-"""The addresses of a state folder's services on this machine, and the token that they take.
+"""The addresses of a state folder's services on this machine, and the token for them.
 
 A service writes its address into a file of its state folder and locks that file while it lives. The
-token is shown to such an address alone, and only while the lock is held: the port of a service that
-has ended may be anybody's.
+token is only shown to an address whose file is locked: after a service's end another program may
+use its port.
 """
 
 from __future__ import annotations

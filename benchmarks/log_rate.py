@@ -1,7 +1,7 @@
-"""Bounds how many log lines of one kind are written, and counts what was left out.
+"""Limits the log lines of one kind, and counts those left out.
 
-Whoever can cause a line, by a request that is refused or a job that fails, could fill the disk
-with it and bury all other lines.
+A client that causes a line by each refused request or failed job could otherwise fill the disk and
+bury all other lines.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Strangers' text on its way to a log or a terminal, which obey some characters.
+"""Makes text from other parties safe for a log or a terminal.
 
-A newline would begin a log line that nobody wrote, an escape sequence would move the cursor over
-what stands there or set a window's title, and a change of direction shows other words than are
-there. Each is written out instead, as JSON writes it: text that is JSON stays the same JSON.
+A newline would begin a forged log line, an escape sequence could move the cursor or set a window's
+title, and a change of direction shows other words than are there. Each such character is escaped as
+in JSON, so that JSON stays the same JSON.
 """
 
 from __future__ import annotations

@@ -95,8 +95,8 @@ class Recipe:
     collect_garbage: bool = False
     """Leave Python's garbage collector on inside the timed passes."""
     prepare: Callable[[Batch], Batch] | None = None
-    """On the device, what is left to do to a batch as the loader made it. What SYNTH gives round
-    has been through it, so it must leave a batch that is ready as it is."""
+    """Finishes a batch on the device. SYNTH's batches have been finished already, so it must leave
+    a finished batch unchanged."""
     receive: Callable[[Batch, torch.device], Batch] | None = None
     """Brings to the device what the loader made, where a plain copy will not do; batches that are
     on the device never come to it."""

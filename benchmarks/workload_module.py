@@ -26,7 +26,7 @@ DEFAULT_PRESETS: Mapping[str, Mapping[str, int]] = {"full": {}, "tiny": {}}
 
 
 class Sizes(dict[str, int]):
-    """A preset's sizes; one that is asked for and not there is told by its name."""
+    """A preset's sizes; a missing one is reported by its name."""
 
     def __missing__(self, name: str) -> int:
         raise Refused(
@@ -108,10 +108,8 @@ def _entry(name: str, module: ModuleType) -> WorkloadEntry:
 
 
 def _code_digest(module: ModuleType) -> str:
-    """One digest over what was imported from where the module's package lies.
-
-    That is the user's code: files beside it, and none of what is installed for everybody.
-    """
+    """One digest over the user's imported code: the files beside the module, none that is
+    installed."""
     top = sys.modules[module.__name__.partition(".")[0]]
     root = _root(top)
     if root is None:

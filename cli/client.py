@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Mapping
-from types import TracebackType
+from functools import cache
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
@@ -25,17 +25,17 @@ from service.schemas.jobs import (
     Submitted,
     WorkerView,
 )
-from worker.http_exchange import Bounds, Exchange, TooLarge, TooSlow
+from worker import http_exchange
 
 _CONNECT_S = 5.0
 _READ_S = 60.0
 _WHOLE_S = 120.0
-"""For a whole answer; the service holds some for up to 30 s before it gives them."""
+"""Limit of a whole answer; the service holds some for up to 30 s."""
 _LARGEST_ANSWER_B = 32 * 2**20
-"""Four times the largest trace, which is the largest answer that commands ask for."""
+"""Four times the largest trace, the largest answer that commands request."""
 _API = "/api/v1"
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
-_BOUNDS = Bounds(_LARGEST_ANSWER_B, _WHOLE_S)
+_BOUNDS = http_exchange.Bounds(_LARGEST_ANSWER_B, _WHOLE_S)
 T = TypeVar("T")
 Parameters = Mapping[str, str | int | float | None]
 
@@ -43,7 +43,7 @@ Parameters = Mapping[str, str | int | float | None]
 class ServiceClient:
     """A connection to one service; a context manager.
 
-    Its answers are bounded as a whole, in size and time: whoever has the address gives them.
+    Answers are bounded as a whole, in size and time: the address may be anybody's.
     """
 
     def __init__(self, url: str, token: str | None = None) -> None:
@@ -51,7 +51,7 @@ class ServiceClient:
         headers = {"Accept": "application/json"}
         if given := _token(self.url) if token is None else token:
             headers["Authorization"] = f"Bearer {given}"
-        self._exchange = Exchange(
+        self._exchange = http_exchange.Exchange(
             f"{self.url}{_API}/", httpx2.Timeout(_READ_S, connect=_CONNECT_S), headers
         )
 
@@ -59,13 +59,8 @@ class ServiceClient:
         self._exchange.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._exchange.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._exchange.__exit__()
 
     def is_ready(self) -> bool:
         """Return True if a service that can work answers now."""
@@ -127,18 +122,6 @@ class ServiceClient:
         }
         return self._get("changes", parameters).text
 
-    def start_comparison(self, request: Mapping[str, Any], key: str | None = None) -> str:
-        """Start measuring two revisions against each other; the answer's text."""
-        return self._send("POST", "comparisons", json=request, headers=_once(key)).text
-
-    def comparison_by_id(self, comparison_id: str) -> str:
-        """A comparison and where it stands, as text."""
-        return self._get(f"comparisons/{_named(comparison_id)}").text
-
-    def cancel_comparison(self, comparison_id: str) -> str:
-        """Stop a comparison and its jobs; the answer's text."""
-        return self._send("POST", f"comparisons/{_named(comparison_id)}/cancel").text
-
     def enroll(self, code: str, worker: str) -> str:
         """Turn an enrolment code into the token of a worker."""
         body = {"code": code, "worker": worker}
@@ -166,25 +149,16 @@ class ServiceClient:
         if answer.status_code != 204:
             raise _foreign(self.url, answer)
 
-    def findings(self, **filters: str | int | None) -> str:
-        """One page of findings, the newest first, as text."""
-        return self._get("findings", filters).text
+    def text(self, *path: str, **parameters: str | int | None) -> str:
+        """Fetch an answer as text; the path's parts are names or ids."""
+        return self._get("/".join(map(_named, path)), parameters).text
 
-    def finding_report(self, hours: int) -> str:
-        """Fetch the report of findings in the last ``hours``, as text."""
-        return self._get("findings/report", {"hours": hours}).text
-
-    def finding(self, finding_id: str) -> str:
-        """A finding with its series and its history, as text."""
-        return self._get(f"findings/{_named(finding_id)}").text
-
-    def act_on_finding(self, finding_id: str, request: Mapping[str, Any]) -> str:
-        """Acknowledge a finding, close it, or open it again; the finding as it is now, as text."""
-        return self._send("POST", f"findings/{_named(finding_id)}/actions", json=request).text
-
-    def plan_finding(self, finding_id: str, request: Mapping[str, Any]) -> str:
-        """Say who looks after a finding, and until when; the finding as it is now, as text."""
-        return self._send("PATCH", f"findings/{_named(finding_id)}", json=request).text
+    def send_text(
+        self, method: str, *path: str, body: object = None, key: str | None = None
+    ) -> str:
+        """Ask for a change; the answer as text. The same ``key`` changes once."""
+        answer = self._send(method, "/".join(map(_named, path)), json=body, headers=_once(key))
+        return answer.text
 
     def fire(self, name: str) -> Submitted:
         """Submit a schedule's suite now."""
@@ -195,7 +169,7 @@ class ServiceClient:
         return self._send("GET", path, params=given)
 
     def _send(self, method: str, path: str, **what: Any) -> httpx2.Response:
-        """Send a request; whatever is no success ends the command with one sentence."""
+        """Send a request; anything but a success ends the command with one sentence."""
         try:
             answer = self._exchange.ask(method, path, _BOUNDS, **what)
         except httpx2.ConnectError as error:
@@ -207,7 +181,7 @@ class ServiceClient:
             raise Stop(
                 "A name that was given is too long, or holds a character that names cannot have."
             ) from error
-        except (TooLarge, TooSlow) as error:
+        except (http_exchange.TooLarge, http_exchange.TooSlow) as error:
             raise Away(
                 f"What answers at {self.url} is no Throughline service, or one in trouble: {error}."
             ) from error
@@ -224,11 +198,7 @@ class ServiceClient:
 
 
 def _address(url: str) -> str:
-    """A service's address without the slash at its end.
-
-    Raises:
-        Stop: it is none.
-    """
+    """A service's address without the slash at its end."""
     try:
         address = httpx2.URL(url.rstrip("/"))
     except (httpx2.InvalidURL, UnicodeEncodeError) as error:
@@ -253,11 +223,7 @@ def _named(name: str) -> str:
 
 
 def _once(key: str | None) -> dict[str, str]:
-    """The header that makes a request count once.
-
-    Raises:
-        Stop: the service would not take the key.
-    """
+    """The header that makes a request count once."""
     if key is None:
         return {}
     if not _KEY.fullmatch(key):
@@ -294,19 +260,25 @@ def read(model: type[T], text: str) -> T:
         Stop: it is not what this version expects.
     """
     try:
-        return TypeAdapter(model).validate_json(text)
+        answer: T = _adapter(model).validate_json(text)  # type: ignore[arg-type]
     except ValueError as error:
         raise Stop(
             "What the service answers is not what this version of throughline expects: "
             "update the command line or the service, so that both have one version.",
             Exit.AWAY,
         ) from error
+    return answer
+
+
+@cache
+def _adapter(model: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(model)
 
 
 def _refusal(url: str, answer: httpx2.Response) -> Stop:
-    """The sentence of a problem document; another answer comes from no Throughline service.
+    """The sentence of a problem document; other answers do not come from a Throughline service.
 
-    A proxy before the service answers 502 to 504 while it is away, so those may pass too.
+    A proxy answers 502 to 504 while the service is away, which may pass.
     """
     may_pass = answer.status_code >= 500 or answer.status_code == 429
     try:

@@ -10,28 +10,28 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from benchmarks.contracts import Direction
-from cli.detect_names import unread_columns, unread_fields
 from cli.exits import Stop
 from service.analysis.detection.history import Refused
 from service.wording import formats
 
 VALUE, ID, GROUP, REVISION = "value", "id", "group", "revision"
-"""A CSV file with a column ``value`` has one row per point, with its history in ``id``; any other
-file has one column per history. ``group`` names the machine behind a row in both, ``revision``
-what was measured."""
+"""Columns with a meaning. A CSV file with ``value`` has one row per point, with its history in
+``id``; any other file has one column per history. ``group`` names the machine of a row in both,
+``revision`` the revision."""
 _EMPTY = "There is no history in the input: it is empty."
 _SHOWN = 60
 """Characters of a value in a sentence."""
 
 
 class Unreadable(Exception):
-    """The input is not what it should be; the sentence names the line."""
+    """The input is unusable; the sentence names the line."""
 
 
 Name = Annotated[str, Field(coerce_numbers_to_str=True)]
@@ -45,25 +45,20 @@ class HistoryLine(BaseModel):
     id: str | Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
     direction: Direction = Direction.LOWER
     values: list[object]
-    """Null, and what is no number, is kept, so that it is refused by its place: this history is,
-    and no other."""
+    """Keep null and other invalid values: `numbers` refuses this history alone, by their index."""
     groups: list[Name] | None = None
     revisions: list[Name] | None = None
     """Only to see that the values are in their order."""
 
     @property
     def numbers(self) -> list[float]:
-        """The values, with NaN for null.
-
-        Raises:
-            Refused: one is no number.
-        """
+        """The values, with NaN for null."""
         return [_number_of(value, at) for at, value in enumerate(self.values)]
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A history, and what beside it was passed over and may have been meant."""
+    """A history, and warnings about ignored names that look like ours."""
 
     line: HistoryLine
     unread: tuple[str, ...] = ()
@@ -102,8 +97,8 @@ def _decoded(lines: Iterable[str]) -> Iterator[str]:
 
 
 def from_json_lines(lines: Iterable[str], direction: Direction) -> Iterator[Read]:
-    """One history per line, of ``direction`` unless the line has its own; empty lines are passed
-    over, but there must be one that is not."""
+    """One history per line, of ``direction`` unless it has its own. Empty lines are skipped; one
+    line must not be empty."""
     number, empty = 0, 0
     for number, text in enumerate(lines, start=1):
         if not text.strip():
@@ -116,16 +111,16 @@ def from_json_lines(lines: Iterable[str], direction: Direction) -> Iterator[Read
             where = ".".join(str(part) for part in first["loc"])
             fault = f"{where}: {first['msg']}" if where else first["msg"]
             raise Unreadable(f"Line {number} is no history ({fault}).") from None
-        own = "direction" in line.model_fields_set
+        given = "direction" in line.model_fields_set
         unread = tuple(unread_fields(line.model_extra or (), HistoryLine.model_fields))
-        yield Read(line if own else line.model_copy(update={"direction": direction}), unread)
+        yield Read(line if given else line.model_copy(update={"direction": direction}), unread)
     if empty == number:
         raise Unreadable(_EMPTY)
 
 
 def from_csv(lines: Iterable[str], direction: Direction) -> Iterator[Read]:
-    """One history per ``id`` or per column; columns without a single number are passed over, but
-    there must be one that has some."""
+    """One history per ``id`` or per column. Columns without a number are skipped; one column must
+    have some."""
     header, rows = _table(lines)
     read = _long if VALUE in header else _wide
     columns = list(read(header, rows))
@@ -183,7 +178,7 @@ def _check_names(at: int, header: list[str]) -> None:
 
 
 def _fitted(at: int, row: list[str], columns: int) -> list[str]:
-    """A row with as many cells as there are columns: empty ones may be missing, or be too many."""
+    """A row with one cell for each column: missing empty cells are added, surplus ones dropped."""
     if any(cell.strip() for cell in row[columns:]):
         raise Unreadable(
             f"Line {at} has {formats.counted(len(row), 'cell')}, and the first line "
@@ -218,8 +213,8 @@ def _long(header: list[str], rows: list[list[str]]) -> Iterator[Column]:
         if name is not None and _blank(row):
             continue  # of no history
         histories.setdefault(row[name] if name is not None else VALUE, []).append(row)
-    for each, its_rows in histories.items():
-        yield each, [row[value] for row in its_rows], its_rows
+    for history, history_rows in histories.items():
+        yield history, [row[value] for row in history_rows], history_rows
 
 
 def _wide(header: list[str], rows: list[list[str]]) -> Iterator[Column]:
@@ -247,3 +242,35 @@ def _number(cell: str) -> float | None:
         return float(cell)
     except ValueError:
         return None
+
+
+ALIKE = 0.85
+"""Similarity from which a name counts as mistyped: ``groups``, or two letters swapped; not
+``uid``."""
+
+
+def unread_fields(names: Iterable[str], ours: Iterable[str]) -> Iterator[str]:
+    """A sentence for each name of a JSON line's other fields that looks like one of ours."""
+    known = list(ours)
+    for name in names:
+        meant = _meant(name, known)
+        if meant:
+            yield f"{name!r} was not read: the field is called {meant!r}."
+
+
+def unread_columns(names: Iterable[str], ours: Iterable[str]) -> Iterator[str]:
+    """A sentence for each name of a CSV file's other columns that looks like one of ours."""
+    known = list(ours)
+    for name in names:
+        meant = None if name in known else _meant(name, [*known, _DIRECTION])
+        if meant == _DIRECTION:
+            yield f"{name!r} is no direction: --direction says it for all of a CSV file."
+        elif meant:
+            yield f"{name!r} was not read as {meant!r}: that is what the column must be called."
+
+
+_DIRECTION = "direction"
+
+
+def _meant(name: str, known: list[str]) -> str | None:
+    return next(iter(get_close_matches(name.lower(), known, 1, ALIKE)), None)

@@ -12,10 +12,10 @@ _RELEASE = re.compile(rf"([0-9]{{1,{_DIGITS}}})\.([0-9]{{1,{_DIGITS}}})")
 
 
 def disorder(revisions: Sequence[str]) -> str | None:
-    """One sentence for a person if the values are not in the order of their revisions, or None.
+    """One sentence if the values are not in the order of their revisions, or None.
 
-    Numbers and dates have an order; of other names only one can be told: values of one revision
-    stand together. Numbers with one point may be releases, of which 2.10 comes after 2.9.
+    Numbers and dates have an order. Of other names, only values of one revision must stand
+    together. Numbers with one point may be releases, of which 2.10 comes after 2.9.
     """
     orders = [_numbers(revisions), _releases(revisions), _dates(revisions)]
     falls = [_first_fall(keys) for keys in orders if keys is not None]

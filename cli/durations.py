@@ -30,7 +30,7 @@ def seconds(text: str) -> float:
 
 
 def within(option: str, text: str, least_s: float, longest_s: float) -> float:
-    """`seconds`, if they are within the limits of what ``option`` may be.
+    """Read ``text`` as seconds within the limits of ``option``.
 
     Raises:
         Stop: they are not.

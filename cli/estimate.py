@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.catalog import catalog, suites
 from benchmarks.catalog.duration import expected_s
 from benchmarks.catalog.precision_tiers import Tier, timed
 from benchmarks.contracts import Case, Protocol
-from service.schemas.catalog import CaseExpectation, Catalog
+from service.schemas.catalog import CaseExpectation, Catalog, SuiteView
 from service.schemas.jobs import SubmissionView, Submitted
 from service.schemas.policy import Policy
 from service.wording import formats
@@ -21,45 +21,30 @@ def sentence(
     replicates: int | None = None,
     tier: Tier | None = None,
 ) -> str | None:
-    """Such as ``About 15 min for 17 cases on one worker``, and what that rests on.
+    """Estimate the time of a submission: ``About 15 min for 17 cases on one worker``, and the
+    basis.
 
-    Args:
-        submission: what was submitted.
-        known: how long the service expects each case of a suite to take.
-        replicates: what was asked for in place of the suite's own number.
-        tier: what was asked for in place of the suite's own timing.
+    ``replicates`` and ``tier`` replace the suite's own, if given.
     """
-    for suite in known.suites:
-        if suite.name == submission.suite:
-            asked = timed(tier, suite.protocol) if tier else suite.protocol
-            if replicates is not None:
-                asked = asked.model_copy(update={"replicates": replicates})
-            cases = [job.case for job in submission.cases]
-            expectations = {expected.case: expected for expected in suite.cases_expected}
-            total_s = sum(
-                _case_s(case, asked, suite.protocol, expectations.get(case.key)) for case in cases
-            )
-            before = sum(
-                case.key in expectations and expectations[case.key].measured_before
-                for case in cases
-            )
-            count = f"{len(cases)} {'case' if len(cases) == 1 else 'cases'}"
-            return (
-                f"About {formats.duration(total_s)} for {count} on one worker "
-                f"({_basis(before, len(cases))})."
-            )
-    return None
+    suite = _suite(known, submission.suite)
+    if suite is None:
+        return None
+    asked = timed(tier, suite.protocol) if tier else suite.protocol
+    if replicates is not None:
+        asked = asked.model_copy(update={"replicates": replicates})
+    cases = [job.case for job in submission.cases]
+    expected = {item.case: item for item in suite.cases_expected}
+    total_s = sum(_case_s(case, asked, suite.protocol, expected.get(case.key)) for case in cases)
+    count = f"{len(cases)} {'case' if len(cases) == 1 else 'cases'}"
+    basis = _basis(cases, expected)
+    return f"About {formats.duration(total_s)} for {count} on one worker ({basis})."
 
 
 def of_gate(request: Mapping[str, Any], known: Catalog) -> str:
     """Estimate a gate's time beside its budget: ``6 cases x 3 to 12 pairs need about ...``.
 
-    The service's own estimate for one process of each side of each pair, on a worker with nothing
-    else to do; empty where it has none.
-
-    Args:
-        request: what was asked of the gate.
-        known: how long the service expects each case of a suite to take.
+    From the service's estimate for one process of each side of each pair, on an idle worker; empty
+    where it has none.
     """
     policy = Policy.model_validate(request["policy"])
     expected, basis = _sides(request, known)
@@ -83,8 +68,8 @@ def of_gate(request: Mapping[str, Any], known: Catalog) -> str:
 
 
 def _sides(request: Mapping[str, Any], known: Catalog) -> tuple[list[tuple[float, float]], str]:
-    """Seconds of a case's first process and of each later one, for every case; and their basis."""
-    view = next((item for item in known.suites if item.name == request.get("suite")), None)
+    """Seconds of the first process and of each later one, for every case; and their basis."""
+    view = _suite(known, request.get("suite"))
     if view is None:
         cases = [Case.model_validate(item) for item in request.get("cases", ())]
         usual, expectations = Protocol(), {}
@@ -101,17 +86,15 @@ def _sides(request: Mapping[str, Any], known: Catalog) -> tuple[list[tuple[float
         )
         for case in cases
     ]
-    before = sum(
-        case.key in expectations and expectations[case.key].measured_before for case in cases
-    )
-    return [(one, other) for one, other in expected], _basis(before, len(cases))
+    return [(one, other) for one, other in expected], _basis(cases, expectations)
+
+
+def _suite(known: Catalog, name: str | None) -> SuiteView | None:
+    return next((suite for suite in known.suites if suite.name == name), None)
 
 
 def left_out(submission: Submitted) -> str | None:
-    """Say how many cases of a suite that was just submitted were not queued; None if all were.
-
-    The service leaves out what the device at hand refuses.
-    """
+    """Say how many cases of a suite the service left out for the device at hand; None if none."""
     if not submission.left_out:
         return None
     asked = submission.left_out + len(submission.cases)
@@ -129,9 +112,11 @@ def _case_s(
     return expectation.expected_s * expected_s(case, asked) / expected_s(case, usual)
 
 
-def _basis(before: int, cases: int) -> str:
+def _basis(cases: Sequence[Case], expected: Mapping[str, CaseExpectation]) -> str:
+    known = [expected[case.key] for case in cases if case.key in expected]
+    before = sum(expectation.measured_before for expectation in known)
     if before == 0:
         return "told from the protocol, for a GPU"
-    if before >= cases:
+    if before >= len(cases):
         return "as measured before"
     return f"{before} of them as measured before, the others told from the protocol"

@@ -14,7 +14,7 @@ class Exit(IntEnum):
     AWAY = 3
     """The service does not answer, or cannot work."""
     TIMEOUT = 4
-    """What was asked for is not all there: a wait ran out of time, or results are missing."""
+    """Not everything is there: a wait ran out of time, or results are missing."""
     GATE_USAGE = 64
     """Wrong usage of `gate`, whose 2 says that it could not decide (EX_USAGE of sysexits.h)."""
     INTERRUPTED = 130

@@ -1,4 +1,4 @@
-"""One way to end: a request to terminate, and a terminal that is closed, are as Ctrl-C."""
+"""Handles SIGTERM and a closed terminal like Ctrl-C."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 def as_ctrl_c() -> None:
     """Have SIGTERM and SIGHUP raise `KeyboardInterrupt` from now on; main thread only.
 
-    A shell passes the end of its terminal on, though the kernel has told everybody already: only
-    the first SIGHUP counts, or the second would break into the tidying up. Under nohup, which has
-    it ignored, none does.
+    Only the first SIGHUP counts: kernel and shell may both send one, and the second would interrupt
+    the cleaning up. Under nohup, which ignores SIGHUP, none counts.
     """
     for one in SIGNALS:
         if signal.getsignal(one) is not signal.SIG_IGN:

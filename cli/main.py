@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 from cli.exits import EXIT_CODES, Exit, Stop
 from cli.output import lines
-from cli.output.lines import say
+from cli.output.lines import remark
 from cli.settings import wrong_settings
 
 COMMANDS = {
@@ -113,10 +113,10 @@ def main() -> None:
         lines.give_up(error)
         sys.exit(Exit.FAILED)
     except Stop as stop:
-        say(stop.sentence, sys.stderr)
+        remark(stop.sentence)
         sys.exit(stop.code)
     except ValueError as error:
         if not (sentence := wrong_settings(error)):
             raise
-        say(sentence, sys.stderr)
+        remark(sentence)
         sys.exit(Exit.USAGE)

@@ -34,9 +34,9 @@ def read(name: str, settings: Sequence[str], preset: str | None) -> RequestedCas
         if settings or preset:
             raise Stop(f"{name} is a suite: it takes no axis=value and no --preset.")
         return RequestedCases(suite=name)
-    workload, own = named(name)
+    workload, named_preset = named(name)
     if workload in catalog.workloads() or catalog.is_user_model(workload):
-        return RequestedCases(case=case(workload, settings, preset or own or None))
+        return RequestedCases(case=case(workload, settings, preset or named_preset or None))
     raise Stop(
         f"There is no suite or workload {name!r}; the suites are {', '.join(known)}, the workloads "
         f"{', '.join(catalog.workloads())}; a model of your own is package.module:build."
@@ -61,14 +61,7 @@ def case(workload: str, settings: Sequence[str], preset: str | None) -> Case:
     Raises:
         Stop: a word without ``=``, an axis given twice, or what the catalog refuses.
     """
-    chosen: dict[str, str] = {}
-    for word in settings:
-        axis, equals, value = word.partition("=")
-        if not equals:
-            raise Stop(f"{word!r} is no axis=value, such as precision=bf16.")
-        if axis in chosen:
-            raise Stop(f"The axis {axis!r} is given twice.")
-        chosen[axis] = value
+    chosen = _pairs(settings, "axis", "axis=value, such as precision=bf16")
     try:
         return catalog.normalise(Case(workload=workload, preset=preset or "auto", axes=chosen))
     except ValueError as error:
@@ -76,19 +69,19 @@ def case(workload: str, settings: Sequence[str], preset: str | None) -> Case:
 
 
 def labels(words: Sequence[str]) -> dict[str, str]:
-    """Read what a worker must be from words such as ``device=cuda``.
+    """Read what a worker must be from words such as ``device=cuda``."""
+    return _pairs(words, "label", "LABEL=VALUE, such as device=cuda")
 
-    Raises:
-        Stop: a word without ``=``, or a label given twice.
-    """
+
+def _pairs(words: Sequence[str], noun: str, form: str) -> dict[str, str]:
     chosen: dict[str, str] = {}
     for word in words:
-        label, equals, value = word.partition("=")
-        if not (label and equals and value):
-            raise Stop(f"{label!r} is no LABEL=VALUE, such as device=cuda.")
-        if label in chosen:
-            raise Stop(f"The label {label!r} is given twice.")
-        chosen[label] = value
+        name, _, value = word.partition("=")
+        if not (name and value):
+            raise Stop(f"{word!r} is no {form}.")
+        if name in chosen:
+            raise Stop(f"The {noun} {name!r} is given twice.")
+        chosen[name] = value
     return chosen
 
 

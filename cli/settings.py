@@ -11,11 +11,7 @@ from benchmarks import local_service
 
 
 def token_for(url: str) -> str:
-    """The token for the service at ``url``: the one that was given, or that of a service beside us.
-
-    Raises:
-        OSError: the file that THROUGHLINE_TOKEN_FILE names cannot be read.
-    """
+    """The token for the service at ``url``: the given one, or that of a local service."""
     if given := os.environ.get("THROUGHLINE_TOKEN"):
         return given.strip()
     if named := os.environ.get("THROUGHLINE_TOKEN_FILE"):

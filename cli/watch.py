@@ -28,15 +28,8 @@ def follow(
 ) -> SubmissionView:
     """Show ``submission`` until it is finished, and return it as it then is.
 
-    Args:
-        client: where to ask.
-        submission: what to follow.
-        view: what shows it.
-        check: called at every look; raises when waiting has lost its sense.
-        timeout_s: how long to wait at most; None waits as long as it takes.
-
-    Raises:
-        Stop: ``timeout_s`` has passed, or the service stays away.
+    ``check`` is called at every look and raises when waiting is pointless. Without ``timeout_s`` it
+    waits without limit.
     """
     deadline_s = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
     away_since_s: float | None = None
@@ -63,11 +56,7 @@ def follow(
 
 
 def _bear(away: Away, since_s: float | None, view: View) -> float:
-    """Pause, and say so the first time; return since when the service has been away.
-
-    Raises:
-        Away: that is too long ago.
-    """
+    """Pause, and say so the first time; return since when the service has been away."""
     now_s = time.monotonic()
     if since_s is None:
         since_s = now_s

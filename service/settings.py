@@ -15,8 +15,8 @@ _KEY = re.compile(r"[0-9a-fA-F]{64}")
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 
 
-def _parts(told: str) -> list[str]:
-    return [part.strip() for part in told.split(",") if part.strip()]
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 class Access(StrEnum):
@@ -90,22 +90,22 @@ class Settings(BaseSettings):
 
     @field_validator("access_key")
     @classmethod
-    def _has_256_bits(cls, told: SecretStr) -> SecretStr:
-        if told.get_secret_value() and not _KEY.fullmatch(told.get_secret_value()):
+    def _has_256_bits(cls, key: SecretStr) -> SecretStr:
+        if key.get_secret_value() and not _KEY.fullmatch(key.get_secret_value()):
             raise ValueError("must be 64 hexadecimal digits, such as `openssl rand -hex 32` prints")
-        return told
+        return key
 
     @field_validator("proxies")
     @classmethod
-    def _are_addresses(cls, told: str) -> str:
-        for each in _parts(told):
+    def _are_addresses(cls, text: str) -> str:
+        for address in _parts(text):
             try:
-                ipaddress.ip_network(each)
+                ipaddress.ip_network(address)
             except ValueError:
                 raise ValueError(
                     "must be addresses or networks, with commas, such as 127.0.0.1,10.0.0.0/8"
                 ) from None
-        return told
+        return text
 
     @property
     def named_proxies(self) -> list[str]:

@@ -116,9 +116,9 @@ def database(database_url: str) -> Iterator[Database]:
     """Sessions on a fresh database."""
     from service.database.session import Database
 
-    found = Database(database_url)
-    yield found
-    found.close()
+    opened = Database(database_url)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture(scope="session")

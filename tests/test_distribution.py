@@ -12,8 +12,8 @@ OURS = ("service", "worker", "benchmarks", "cli", "migrations")
 
 def claimed_by_others() -> dict[str, set[str]]:
     """Which of our import names another installed distribution brings as well."""
-    found = packages_distributions()
-    others = {name: set(found.get(name, ())) - {"throughline"} for name in OURS}
+    claims = packages_distributions()
+    others = {name: set(claims.get(name, ())) - {"throughline"} for name in OURS}
     return {name: who for name, who in others.items() if who}
 
 

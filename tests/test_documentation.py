@@ -37,9 +37,9 @@ def test_the_workload_that_is_shown_as_complete_is_complete(
     (folder / "perceptron.py").write_text(code)
     monkeypatch.setattr(catalog, "_HERE", tmp_path)
     entry = catalog._entries("workloads", catalog.WorkloadEntry)["perceptron"]
-    told: dict[str, object] = {}
-    exec(compile(code, "perceptron.py", "exec"), told)
-    recipe = told["build"](entry.presets["tiny"], Context(torch.device("cpu"), tmp_path))  # type: ignore[operator]
+    namespace: dict[str, object] = {}
+    exec(compile(code, "perceptron.py", "exec"), namespace)
+    recipe = namespace["build"](entry.presets["tiny"], Context(torch.device("cpu"), tmp_path))  # type: ignore[operator]
     trainer = Trainer(recipe, torch.device("cpu"))
     assert trainer.parameters == 1025
     batch = trainer.place([tensor[: recipe.batch] for tensor in recipe.dataset.tensors])
@@ -55,6 +55,6 @@ def test_the_axis_that_is_shown_is_an_axis(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(catalog, "_HERE", tmp_path)
     entry = catalog._entries("axes", catalog.AxisEntry)["shown"]
     assert entry.default in entry.values
-    told: dict[str, object] = {}
-    exec(compile(code, "shown.py", "exec"), told)
-    assert callable(told["apply"])
+    namespace: dict[str, object] = {}
+    exec(compile(code, "shown.py", "exec"), namespace)
+    assert callable(namespace["apply"])

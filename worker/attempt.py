@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 
-from benchmarks.contracts import Lease, Progress, Result, Status, line
+from benchmarks import contracts
 from worker.client import ClientError, ServiceAway, ServiceClient, Ticket
 from worker.device.usable import Unusable
 from worker.heartbeat import Cause, Heartbeat
 from worker.outbox.upload import Delivery
 from worker.result_builder import without_numbers
-from worker.retry import Patience
 from worker.runner import Runner
-from worker.stop import Stop
+from worker.stop import Patience, Stop
 from worker.supervisor import Interrupted
 
 log = logging.getLogger(__name__)
@@ -21,17 +20,17 @@ log = logging.getLogger(__name__)
 class Attempt:
     """The attempt that a runner watches: its lease, and requests to stop at this worker."""
 
-    def __init__(self, lease: Lease, heart: Heartbeat, stop: Stop) -> None:
+    def __init__(self, lease: contracts.Lease, heart: Heartbeat, stop: Stop) -> None:
         self._lease = lease
         self._ticket = Ticket.of(lease)
         self._heart = heart
         self._stop = stop
         self.isolated = False
-        """Whether the job was given up only because the service could not be reached."""
+        """True if the job was given up only because the service could not be reached."""
         self.trace = b""
         """The profiler's, if the job asked for it and it could be had."""
         self.unusable = ""
-        """Why the device cannot be used, if that is why the job was given up."""
+        """The reason why the device cannot be used, if the job was given up for it."""
 
     def cause(self) -> Cause | None:
         """Return the reason to stop, if there is one."""
@@ -41,7 +40,7 @@ class Attempt:
         """Time until the service may hand the job on, in s."""
         return self._heart.left_s()
 
-    def tell(self, progress: Progress) -> None:
+    def tell(self, progress: contracts.Progress) -> None:
         """Let the next heartbeat carry ``progress``."""
         self._heart.tell(progress)
 
@@ -54,7 +53,7 @@ class Attempt:
 
     def run(
         self, client: ServiceClient, runner: Runner, patience: Patience, delivery: Delivery
-    ) -> Result | None:
+    ) -> contracts.Result | None:
         """The job's result; None if the attempt is over without one."""
         try:
             patience.persist(
@@ -65,7 +64,9 @@ class Attempt:
             return self._given_up(interrupted.cause, delivery)
         except Unusable as gone:
             self.unusable = str(gone)
-            delivery.release(self._ticket, line(f"The worker cannot use its device: {gone}"))
+            delivery.release(
+                self._ticket, contracts.line(f"The worker cannot use its device: {gone}")
+            )
             return None
         except ServiceAway:
             return self._given_up(self.cause() or Cause.ISOLATED, delivery)
@@ -73,11 +74,11 @@ class Attempt:
             log.warning("%s is not this worker's: %s", self._ticket, error)
             return None
 
-    def _given_up(self, cause: Cause, delivery: Delivery) -> Result | None:
+    def _given_up(self, cause: Cause, delivery: Delivery) -> contracts.Result | None:
         match cause:
             case Cause.CANCELLED:
                 sentence = "Cancelled on request while it ran."
-                return without_numbers(self._lease.spec, Status.CANCELLED, sentence)
+                return without_numbers(self._lease.spec, contracts.Status.CANCELLED, sentence)
             case Cause.ABORTED:
                 delivery.release(self._ticket, "The worker was told to stop at once.")
             case Cause.FENCED:
@@ -88,9 +89,9 @@ class Attempt:
         return None
 
 
-def summary(result: Result) -> str:
+def summary(result: contracts.Result) -> str:
     """One line for the log."""
-    if result.status is not Status.OK:
+    if result.status is not contracts.Status.OK:
         return f"{result.status}: {result.reason}"
     for sample in result.samples:
         if sample.metric == "throughput":

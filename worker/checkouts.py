@@ -1,4 +1,4 @@
-"""The revisions whose own code is on this machine, and word of them to the service."""
+"""The revisions with a checkout on this machine, and reports of them to the service."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from worker.client import ClientError
@@ -18,19 +17,19 @@ from worker.state_dir import Occupied
 MOST_REVISIONS = 1_000
 """As many as an introduction may name."""
 NAME_DEPTH = 4
-"""Parts of a revision's name that are looked for, such as the two of ``feature/fast``."""
+"""Most parts of a revision's name: ``feature/fast`` has two."""
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]{0,99}")
 _NOTHING = object()
-"""Reported before the first look, which therefore always reports."""
+"""Value before the first look, so that the first look always reports."""
 LOOK_S = 1.0
-"""Between two looks into the folder of checkouts: a gate may follow a deployment at once."""
+"""Pause between two looks: a gate may follow a deployment at once."""
 
 
 class Checkouts:
     """The checkouts at `Settings.worker_target`; looked at often, beside measurements.
 
-    A folder without any file, such as the ``feature`` of ``feature/fast``, may hold further
-    revisions. A checkout holds none: once it was seen to have a file, it is not looked into again.
+    A folder without files, such as the ``feature`` of ``feature/fast``, may hold further revisions.
+    A folder with a file is a checkout and is not looked into again.
     """
 
     def __init__(self, template: str) -> None:
@@ -86,8 +85,8 @@ class Checkouts:
 class Deployments:
     """Looks for new checkouts from a thread while its ``with`` block lasts.
 
-    A worker that waits for a job, or measures one, would tell of them only afterwards, and a gate
-    of a revision that nobody has is refused.
+    The worker itself would report them only after its present wait or measurement, and the service
+    refuses a gate of a revision that no worker has.
     """
 
     def __init__(self, checkouts: Checkouts, tell: Callable[[], object]) -> None:
@@ -102,12 +101,7 @@ class Deployments:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
 
@@ -115,7 +109,7 @@ class Deployments:
         while not self._ended.wait(LOOK_S):
             revisions = self._checkouts.revisions()
             if revisions != self._reported:
-                # Whoever is away now, or refuses this worker, is dealt with where jobs are claimed.
+                # The loop that claims jobs handles an absent service, and a refusal.
                 with suppress(ClientError, Occupied):
                     self._tell()
                     self._reported = revisions

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self, TypeVar
 
 import httpx2
@@ -18,13 +17,13 @@ from worker.http_exchange import Bounds, Exchange, GoesOn, always
 T = TypeVar("T")
 
 LARGEST_ANSWER_B = 2**20
-"""A lease is the largest answer to a worker; 64 labels of 564 characters are most of it."""
+"""The largest answer to a worker is a lease; 64 labels of 564 characters are most of it."""
 _AWAY = frozenset({401, 403, 408, 425, 429})
-"""Client errors that time or an operator mends: nothing that is to be delivered is given up."""
+"""Client errors that time or an operator mends: results are kept and sent again."""
 
 
 class _Problem(BaseModel):
-    """A refusal by the service (RFC 9457); who answers otherwise is not the service."""
+    """A refusal by the service (RFC 9457); other answers are not the service's."""
 
     status: int
     detail: str
@@ -52,7 +51,7 @@ class ServiceAway(ClientError):
 
 
 class Faulty(ServiceAway):
-    """The service is there and fails at this very request, by a fault of its own: it may always."""
+    """The service fails at this very request by its own fault, perhaps each time."""
 
 
 class Fenced(ClientError):
@@ -98,11 +97,11 @@ class _Call:
 
 
 class ServiceClient:
-    """One worker's line to the service; a context manager, which several threads may use.
+    """One worker's connection to the service; a context manager, which several threads may use.
 
-    ``timeout_s`` bounds each answer as a whole. ``token`` is asked with each request for what the
-    worker shows; nothing is none. Every call raises `ServiceAway`, `Fenced` or `Refused` when it
-    has no good answer, and breaks off once its ``goes_on`` says no.
+    ``timeout_s`` bounds each answer as a whole. ``token`` gives the token for each request; an
+    empty one is not sent. Every call raises `ServiceAway`, `Fenced` or `Refused` without a good
+    answer, and ends early once its ``goes_on`` returns False.
     """
 
     def __init__(self, url: str, timeout_s: float, token: Callable[[], str] = str) -> None:
@@ -119,13 +118,8 @@ class ServiceClient:
         self._exchange.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._exchange.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._exchange.__exit__()
 
     def register(self, worker: Worker, goes_on: GoesOn = always) -> None:
         """Introduce this worker, or renew what the service knows of it."""
@@ -197,17 +191,16 @@ class ServiceClient:
             raise ServiceAway(sentence) from error
         if not (token.isascii() and token.isprintable()):
             sentence = "The worker's token is no token: it begins with tl_."
-            # A file that is being written is right a moment later; a worker that has registered
-            # may hold a result by then.
+            # The file may be half written. A worker that has registered may hold a result: it
+            # waits.
             raise ServiceAway(sentence) if self._registered else Refused(0, sentence)
         return token
 
     def _checked(self, answer: httpx2.Response) -> httpx2.Response:
         """The answer, if it is the service's and good.
 
-        A captive portal, a proxy or whoever else has the address now must neither take a result nor
-        refuse it: only a success that is 204 or JSON, and a refusal that is a problem document, are
-        the service's own.
+        A captive portal or a proxy must neither take a result nor refuse it. Only a success that is
+        204 or JSON, and a refusal that is a problem document, are the service's own.
         """
         if answer.status_code == 204 or (answer.is_success and _is_object(answer)):
             return answer

@@ -7,7 +7,6 @@ import random
 import threading
 import time
 from enum import StrEnum
-from types import TracebackType
 from typing import Self
 
 from benchmarks.contracts import Heartbeat as Beat
@@ -43,9 +42,9 @@ def now_s() -> float:
 class Heartbeat:
     """Renews one lease while its ``with`` block lasts.
 
-    The lease counts from the moment when the renewing request was *sent*: then this worker's idea
-    of its end is never later than the service's. `cause` is asked by the thread that watches the
-    child, so a request that hangs cannot delay the fence.
+    The lease counts from the moment when the renewing request was *sent*, so that this worker never
+    expects its end later than the service does. The thread that watches the child calls `cause`: a
+    hanging request cannot delay the fence.
     """
 
     def __init__(
@@ -67,12 +66,7 @@ class Heartbeat:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
 

@@ -1,7 +1,7 @@
-"""HTTP requests whose answers are bounded as a whole: in bytes, in time, and by who waits for them.
+"""HTTP requests whose answers are bounded as a whole: in bytes, in time, and by a caller's wish.
 
-A timeout for each step bounds nothing: whoever has the address may send a byte a second for ever.
-So requests run in an event loop, in a thread of its own, and are cancelled from outside.
+A timeout for each step is no bound: a server may send a byte a second for ever. So requests run in
+an event loop, in a thread of its own, and are cancelled from outside.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import wait
 from contextlib import ExitStack
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self
 
 import anyio
@@ -18,15 +17,15 @@ import httpx2
 from anyio.from_thread import start_blocking_portal
 
 LOOK_S = 0.1
-"""How often it is asked whether somebody still waits for the answer."""
+"""Time between two checks whether the caller still waits."""
 SLOWEST_UPLOAD_B_S = 100_000.0
-"""Each byte that is sent adds its share to the time allowed; on a slower line large bodies fail."""
+"""Upload rate at which the time allowed grows; on a slower line large bodies fail."""
 
 GoesOn = Callable[[], bool]
 
 
 class TooLarge(httpx2.TransportError):
-    """The answer has more bytes than any that the service gives, or is packed."""
+    """The answer is larger than any of the service's, or compressed."""
 
 
 class TooSlow(httpx2.TransportError):
@@ -48,7 +47,7 @@ class Bounds:
 
     answer_b: int
     whole_s: float
-    """From the first look-up of the address to the last byte, without the time for a body."""
+    """From looking up the address to the last byte, without the time to send a body."""
     goes_on: GoesOn = always
     """Asked while it runs; false ends it."""
 
@@ -59,12 +58,8 @@ class Exchange:
     def __init__(
         self, base_url: str, timeout: float | httpx2.Timeout, headers: Mapping[str, str]
     ) -> None:
-        """``timeout``, in s, is for each step of a request: to connect, to send, to receive.
-
-        Raises:
-            httpx2.InvalidURL: ``base_url`` is none.
-        """
-        # An answer that is packed small could unpack to any size.
+        """``timeout``, in s, is for each step of a request: to connect, to send, to receive."""
+        # A small compressed answer could unpack to any size.
         self._http = httpx2.AsyncClient(
             base_url=base_url,
             timeout=timeout,
@@ -77,13 +72,8 @@ class Exchange:
         self._stack.callback(self._portal.call, self._http.aclose)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
     def ask(self, method: str, path: str, bounds: Bounds, **what: Any) -> httpx2.Response:
         """Send a request and give its whole answer; ``what`` goes to httpx2.

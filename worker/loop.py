@@ -19,11 +19,10 @@ from worker.http_exchange import GoesOn
 from worker.outbox.spool import Answer, Spool
 from worker.outbox.upload import Delivery
 from worker.result_builder import without_numbers
-from worker.retry import Patience
 from worker.runner import Runner
 from worker.settings import Settings
 from worker.state_dir import Journal, Occupied, Pending
-from worker.stop import Stop
+from worker.stop import Patience, Stop
 from worker.supervisor import Vacancy
 
 log = logging.getLogger(__name__)
@@ -32,10 +31,10 @@ DONE, CANNOT, WRONG, ABORTED = 0, 1, 2, 130
 """Exit codes: drained; cannot work here, as without its device; wrongly set up, or refused by the
 service; ended by a second signal."""
 CLAIM_GRACE_S = 1.0
-"""An open claim is broken off so long after the worker was asked to stop: the service notices that
-and grants nothing, but an answer may be under way."""
+"""Time after which an open claim is broken off once the worker is to stop. The service then grants
+nothing more, but an answer may be under way."""
 MOST_RUNS = 2
-"""A job that took the worker down so often is left to the service, which counts it as lost."""
+"""Most times that a job may take the worker down; then the service counts it as lost."""
 
 
 class Loop:
@@ -62,7 +61,7 @@ class Loop:
         self._delivery = Delivery(client, self._spool, self._patience, settings.drain_delivery_s)
         self._isolated: Ticket | None = None
         self._unusable = ""
-        """Why this worker's device cannot be used, once a child has found that out."""
+        """The reason why this worker's device cannot be used, once a child has found it."""
         self._vacancy = Vacancy(runner.station, stop)
 
     def run(self) -> int:
@@ -91,7 +90,7 @@ class Loop:
         return Deployments(self._checkouts, partial(self._register, self._working))
 
     def _turn(self) -> bool:
-        """One job, or one answer that there is none; say whether to go on."""
+        """Ask for one job and run it; return whether to go on."""
         self._hand_back_isolated()
         if not self._alone():
             return False
@@ -115,7 +114,7 @@ class Loop:
         return not self._unusable
 
     def _begin(self, pending: Pending, lease: Lease) -> None:
-        """Write down that the claim got this job; the claim itself is on the disk already."""
+        """Record the job that the claim got; the claim itself is on the disk already."""
         begun = Pending(
             pending.claim_id, pending.runs + 1, lease.lease_s, lease.job_id, lease.attempt
         )
@@ -133,7 +132,7 @@ class Loop:
         )
 
     def _pending(self) -> Pending:
-        """The claim to make: written down first, so that a lease that is granted is never lost."""
+        """The next claim, written down first so that no granted lease is lost."""
         pending = self._journal.pending()
         if pending is not None and pending.runs >= MOST_RUNS:
             self._sit_out(pending)
@@ -144,7 +143,7 @@ class Loop:
         return pending
 
     def _claim(self, claim_id: str) -> tuple[Lease | None, float]:
-        """Ask for a job; also say when the request was sent that got it."""
+        """Ask for a job; return the lease, if any, and when the request was sent."""
         wait_s = 0.0 if self._settings.once else self._settings.claim_wait_s
         claim = Claim(worker=self._me.name, claim_id=claim_id, wait_s=wait_s)
         sent_at_s = now_s()
@@ -200,7 +199,7 @@ class Loop:
         return self._delivery.deliver(entry)
 
     def _hand_back_isolated(self) -> None:
-        """Once the service is back, let it have the job that this worker had to give up."""
+        """Give back the job that was stopped while the service was away."""
         if self._isolated is None:
             return
         ticket = self._isolated

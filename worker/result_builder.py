@@ -1,4 +1,4 @@
-"""Turns what a child left behind into a Result: the child's own, or one that says what went wrong.
+"""Makes a Result from what a child left: the child's own, or one that says what went wrong.
 
 Pure. Every failure has one sentence and the log's end.
 """
@@ -24,19 +24,18 @@ from benchmarks.contracts import (
 )
 from benchmarks.exits import NO_DEVICE
 from worker.child.guard import CANNOT_START
-from worker.child.output import Written
-from worker.child.process import Ending, Exit, Limits
+from worker.child.process import Ending, Exit, Limits, Written
 from worker.child.resource_limits import Excess
 from worker.outbox.trace import ENDED_BEFORE
 
 STDOUT_TAIL_B = 2_048
 REFUSED = 2
-"""Exit code of a child that cannot make sense of its command line."""
+"""Exit code of a child that rejects its command line."""
 _TOO_LARGE = "The child's Result is too large."
 SCHEMA_VERSION: int = Result.model_fields["schema_version"].default
 """Of the Results that this version reads."""
 _OF_A_VERSION = frozenset({"extra_forbidden", "missing", "enum", "literal_error"})
-"""Kinds of pydantic's faults in which documents of two versions differ."""
+"""Kinds of pydantic errors that come from a document of another version."""
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
@@ -50,7 +49,7 @@ class Run:
     tail_b: int
 
 
-def judge(
+def result_of(
     run: Run, ending: Ending | Excess, left: Exit, limits: Limits, last: Progress | None
 ) -> Result:
     """The result of one child; never raises, whatever the child did."""
@@ -81,23 +80,30 @@ def failure(run: Run, status: Status, sentence: str, tail: str = "") -> Result:
     )
 
 
-def whole(run: Run, put_together: Callable[[], Result]) -> Result:
-    """Return the Result that ``put_together`` makes, or a failure that says why it cannot be used.
+def computed(run: Run, compute: Callable[[], Result]) -> Result:
+    """Return the Result that ``compute`` makes, or a failure with the reason why it cannot.
 
-    A child's Result may be well-formed and say what nobody can count with: a pass of no steps, or
-    so much that the service would refuse it.
+    A child's Result may be well-formed and absurd: a pass of no steps.
     """
     try:
-        result = put_together()
-        document = result.model_dump_json()
-        Result.model_validate_json(document)
+        return compute()
     except (ValueError, ArithmeticError) as problem:
         why = _fault_of(problem) if isinstance(problem, ValidationError) else str(problem)
         sentence = f"Nothing can be made of what the child's Result says: {why}"
         return failure(run, Status.GARBAGE, sentence)
-    if too_large := excess(result, document.encode(), run.spec.protocol.replicates):
-        return failure(run, Status.GARBAGE, f"{_TOO_LARGE} {too_large}")
-    return result
+
+
+def sendable(run: Run, compute: Callable[[], Result]) -> Result:
+    """Return what `computed` does, or a failure if the service would refuse it."""
+
+    def checked() -> Result:
+        result = compute()
+        document = result.model_dump_json().encode()
+        Result.model_validate_json(document)
+        too_large = excess(result, document, run.spec.protocol.replicates)
+        return failure(run, Status.GARBAGE, f"{_TOO_LARGE} {too_large}") if too_large else result
+
+    return computed(run, checked)
 
 
 def without_numbers(spec: JobSpec, status: Status, sentence: str) -> Result:
@@ -106,12 +112,12 @@ def without_numbers(spec: JobSpec, status: Status, sentence: str) -> Result:
 
 
 def last_line(printed: bytes) -> bytes:
-    """Return the last line: a child puts its answer there, after whatever else it prints."""
+    """Return the last line: a child prints its answer there."""
     return printed.rstrip().rpartition(b"\n")[2]
 
 
 def _tail_of(written: Written, limit_b: int) -> str:
-    """The last ``limit_b`` bytes as text that every database keeps; a first line says of a cut."""
+    """The last ``limit_b`` bytes as text that every database accepts; a first line marks a cut."""
     raw = written.kept[-limit_b:]
     marker = ""
     if written.total_b > limit_b:
@@ -231,9 +237,9 @@ class _AnyResult(BaseModel):
 def _unreadable(printed: bytes, problem: ValidationError) -> tuple[Status, str]:
     """Status and sentence for a last line that is no Result of this version.
 
-    A worker holds its own code from when it started, and each child reads what lies on the disk:
-    after an update in place the two are of two versions, whatever the case is. Versions differ in
-    their names: of fields, and of the choices that a field has. A wrong value is the child's fault.
+    A worker keeps its code from its start, and each child reads the code on disk. After an update
+    in place their versions differ: in names of fields, and in the choices of a field. A wrong value
+    is the child's fault.
     """
     try:
         envelope = _AnyResult.model_validate_json(last_line(printed))

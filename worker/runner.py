@@ -26,10 +26,9 @@ from benchmarks.contracts import (
 from benchmarks.diagnosis.disturbances import THROTTLED as HELD_BACK
 from benchmarks.diagnosis.merge import merge
 from benchmarks.exits import NO_DEVICE
-from worker.child.compile_cache import Caches
 from worker.child.process import Ending, Exit, Task
 from worker.child.target import Target, TargetAbsent, refused, target_of
-from worker.child.workspace import environment_in, workspace
+from worker.child.workspace import Caches, environment_in, workspace
 from worker.device import canary, usable
 from worker.device.canary import NodeHistory
 from worker.device.telemetry import attach, flagged
@@ -38,10 +37,11 @@ from worker.outbox import trace
 from worker.result_builder import (
     REFUSED,
     Run,
-    judge,
+    computed,
     last_line,
     last_words,
-    whole,
+    result_of,
+    sendable,
     without_numbers,
 )
 from worker.settings import Settings
@@ -50,12 +50,12 @@ from worker.supervisor import Interrupted, Station, Watch
 log = logging.getLogger(__name__)
 
 ROOM_FOR_ANOTHER = 1.5
-"""A replicate is measured again only if so many times its own duration is left for the job."""
+"""A replicate is only repeated if the job has this many times its duration left."""
 
 
 @dataclass(frozen=True)
 class Local:
-    """The wishes of a person who measures here, beside what the job says."""
+    """Options of a person who measures here, beside the job's own."""
 
     caches: Path | None = None
     """The folder that keeps compiled code from one job to the next."""
@@ -76,7 +76,7 @@ NO_WISHES = Local()
 
 @dataclass(frozen=True)
 class _Launch:
-    """The values that stay the same if a process is measured again."""
+    """The values that stay the same when a process is repeated."""
 
     spec: JobSpec
     target: Target
@@ -130,13 +130,12 @@ class Runner:
         except OSError as error:
             sentence = f"This worker could not run the job: {error}. Check its disk and settings."
             return without_numbers(spec, Status.INFRA_ERROR, sentence)
-        return whole(self._run_of(spec), lambda: with_conditions(merge([result]), rejected, node))
+        run = self._run_of(spec)
+        return sendable(run, lambda: with_conditions(merge([result]), rejected, node))
 
     def _unthrottled(self, launch: _Launch) -> tuple[Result, list[Rejected]]:
-        """The result of the first process during which the device did not hold itself back.
-
-        It is the last one's where there is no time, or no try, left for another.
-        """
+        """The result of the first process during which the device did not throttle, else the last
+        one's."""
         rejected: list[Rejected] = []
         for retries_left in range(self._settings.throttle_retries, -1, -1):
             began_s = time.monotonic()
@@ -174,18 +173,14 @@ class Runner:
         outcome = self.station.supervise(task, watch, _numbered(watch.tell, launch.spec))
         if outcome.ending is Ending.EXITED and outcome.left.code in (NO_DEVICE, REFUSED):
             self._insist_on_device(outcome.left, watch)
-        result = judge(run, outcome.ending, outcome.left, limits, outcome.last)
-        return whole(run, lambda: flagged(attach(result, outcome.readings), flags))
+        result = result_of(run, outcome.ending, outcome.left, limits, outcome.last)
+        return computed(run, lambda: flagged(attach(result, outcome.readings), flags))
 
     def _insist_on_device(self, left: Exit, watch: Watch) -> None:
-        """Give the job up unless the device can be used, and only the child could not.
+        """Give the job up if the device cannot be used.
 
-        A refused case is doubted as well: a revision that knows no exit code for a device that has
-        gone says it so.
-
-        Raises:
-            Unusable: it cannot, or the child says so and nobody else can tell.
-            Interrupted: ``watch`` gave a cause meanwhile.
+        A refused case is checked as well: an old revision has no exit code for a lost device and
+        refuses the case.
         """
         why = usable.obstacle(self._settings, _goes_on(watch))
         if cause := watch.cause():
@@ -216,7 +211,7 @@ class Runner:
         return Run(spec, datetime.now(UTC), self._settings.log_tail_b)
 
     def _spec(self, launch: _Launch, trace_file: Path | None) -> ProcessSpec:
-        """The same replicate of every case has the same seed, so that cases stay comparable."""
+        """The process's specification; equal replicates of all cases have the same seed."""
         root = self._settings.data_root
         return ProcessSpec(
             case=launch.spec.case,
@@ -235,7 +230,7 @@ def held_back(result: Result) -> bool:
 
 
 def with_conditions(result: Result, rejected: Sequence[Rejected], node: Canary | None) -> Result:
-    """``result`` with what is to be said of the conditions under which it came to be."""
+    """``result`` with the conditions of its measurement."""
     flags = ("node_drift",) if node is not None and node.moved else ()
     return result.model_copy(
         update={

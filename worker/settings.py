@@ -43,7 +43,7 @@ class Settings(BaseSettings):
     url: str = "http://127.0.0.1:8765"
     """Address of the service."""
     token: SecretStr = SecretStr("")
-    """What proves to the service that this is a worker of its."""
+    """The worker's proof of identity to the service."""
     token_file: Path | None = None
     """A file with the token in it, read for each request, so that it may be renewed; without both
     the one in `folder` that ``throughline worker enroll`` wrote, or that of a service which runs on
@@ -83,7 +83,7 @@ class Settings(BaseSettings):
     claim_wait_s: Annotated[float, Field(ge=0, le=30)] = 5.0
     """How long the service may hold a request for work."""
     request_timeout_s: Positive = 10.0
-    """Within it an answer must be there as a whole; each 100 kB that are sent add a second."""
+    """Limit of a whole answer; each 100 kB that are sent add a second."""
     backoff_first_s: Positive = 0.5
     backoff_limit_s: Positive = 30.0
     fence_share: Annotated[float, Field(gt=0, lt=1)] = 0.75
@@ -199,12 +199,11 @@ def faults(error: ValidationError | SettingsError) -> list[tuple[str, str]]:
 
 
 def child_environment(settings: Settings) -> dict[str, str]:
-    """The environment that every child inherits, with what makes runs repeatable fixed.
+    """The environment of every child, with the variables that make runs repeatable.
 
-    OMP_NUM_THREADS is left alone if someone set it. CUDA numbers GPUs by speed unless it is told
-    to number them as NVML does; telemetry of another GPU than the measured one would be a lie.
-    What lets its holder speak to the service or the database in our name stays with us: a child
-    runs the code under test.
+    OMP_NUM_THREADS stays as set. CUDA by default numbers GPUs by speed; here it numbers them as
+    NVML does, or telemetry would be of another GPU. Passwords and keys of the service and the
+    database are removed, because a child runs the code under test.
     """
     inherited = {name: value for name, value in os.environ.items() if not _SECRETS.search(name)}
     inherited.setdefault("OMP_NUM_THREADS", str(usable_cpus()))

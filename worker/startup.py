@@ -76,7 +76,7 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
 
 
 def _gpus(settings: Settings) -> list[nvml.Gpu]:
-    """The GPUs of this machine; where ``auto`` stands for one of them the driver must tell."""
+    """The GPUs of this machine; with ``auto`` a driver's failure is an error."""
     if settings.device == "cpu":
         return []
     try:
@@ -125,11 +125,11 @@ def _python_version(python: str) -> str:
 
 
 def bytecode_lost() -> str | None:
-    """Return advice, in a sentence, where Python keeps no bytecode of torch; else None.
+    """Return one sentence of advice if Python keeps no bytecode of torch here; else None.
 
-    Each process would compile some 2,000 files anew, which takes five seconds on an H200's host: as
-    in a read-only image whose torch was installed without bytecode (uv's default), or with
-    ``PYTHONDONTWRITEBYTECODE`` beside it.
+    Each process would compile some 2,000 files, five seconds on an H200's host. It happens in a
+    read-only image whose torch was installed without bytecode (uv's default), or with
+    ``PYTHONDONTWRITEBYTECODE``.
     """
     spec = find_spec("torch")
     if spec is None or spec.origin is None:

@@ -25,7 +25,7 @@ class Occupied(Exception):
 
 @dataclass(frozen=True)
 class Pending:
-    """A claim that was written down before it was made."""
+    """A claim, written down before it is made."""
 
     claim_id: Id
     runs: int = 0
@@ -44,7 +44,7 @@ class Leftover:
 
 
 def identity(folder: Path) -> str:
-    """Return the name that tells this folder from every other worker's, as long as it exists."""
+    """Return the name of this folder, different from every other worker's while it exists."""
     path = folder / "identity.json"
     known = _load(path, _Identity)
     if known is None:
@@ -60,7 +60,7 @@ class _Identity:
 
 
 class Journal:
-    """The record that tells a restarted worker about the one that died."""
+    """The record of claim and child, for a worker that restarts after a crash."""
 
     def __init__(self, folder: Path) -> None:
         self._claim = folder / "claim.json"

@@ -1,25 +1,32 @@
-"""Requests to end a worker: the first signal drains, the second one aborts."""
+"""Requests to end a worker (the first signal drains, the second aborts), and patience till then."""
 
 from __future__ import annotations
 
+import logging
 import os
+import random
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from types import FrameType
+from typing import TypeVar
+
+from worker.client import ServiceAway
+from worker.http_exchange import GoesOn
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SLICE_S = 0.1
 
 
 class Aborted(BaseException):
-    """The second signal came while nothing had to be tidied up first."""
+    """The second signal came while nothing had to be cleaned up first."""
 
 
 class Stop:
-    """Counts requests to end. Only numbers change here, because a signal handler may not wait."""
+    """Counts requests to end. A signal handler may not wait, so it only changes numbers."""
 
     def __init__(self) -> None:
         self._asked = 0
@@ -96,3 +103,51 @@ class Stop:
 def _say(sentence: bytes) -> None:
     with suppress(OSError):
         os.write(2, sentence)
+
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Exponential backoff with jitter between two bounds in s, so that workers do not return
+    to a restarted service all at once."""
+
+    stop: Stop
+    first_s: float
+    limit_s: float
+
+    def insist(self, call: Callable[[GoesOn], T], goes_on: GoesOn) -> T:
+        """Repeat ``call`` while the service is away and ``goes_on()``; a second signal ends it.
+
+        ``call`` is given ``goes_on``, so that a request that runs breaks off with it.
+
+        Raises:
+            ServiceAway: ``goes_on`` said to give up.
+            Fenced, Refused: an answer that no repetition changes.
+            Aborted: the worker was asked twice to end.
+        """
+        with self.stop.interruptible():
+            return self.persist(call, goes_on)
+
+    def persist(self, call: Callable[[GoesOn], T], goes_on: GoesOn) -> T:
+        """As `insist`, but no signal breaks into it."""
+        wait_s = self.first_s
+        warned = False
+        while True:
+            try:
+                answer = call(goes_on)
+            except ServiceAway as away:
+                if not goes_on():
+                    raise
+                if not warned:  # once, not each time
+                    log.warning("%s Trying again until it does.", away)
+                    warned = True
+                if not self.stop.pause(random.uniform(self.first_s / 2, wait_s), goes_on):
+                    raise
+                wait_s = min(self.limit_s, 2 * wait_s)
+            else:
+                if warned:
+                    log.info("The service answers again.")
+                return answer

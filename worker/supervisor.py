@@ -33,12 +33,11 @@ _PLACES_NEEDED = (
     "TORCHINDUCTOR_CACHE_DIR",
     "TRITON_CACHE_DIR",
 )
-"""Variables that name folders which a child reads or writes; others, as PWD, may name what is to be
-hidden."""
+"""Variables that name folders which a child needs. Others, as PWD, may name hidden ones."""
 
 
 BRIEFLY_S, SAY_AGAIN_S = 2.0, 60.0
-"""How long a device may take to become free without a word, and between two words, in s."""
+"""Wait for the device without a log line, and time between two lines, in s."""
 
 
 class Interrupted(Exception):
@@ -119,12 +118,10 @@ class Station:
         return Outcome(ending, left, child.last, sampler.readings())
 
     def await_free(self, first_c: float | None, limit_s: float, goes_on: Callable[[], bool]) -> str:
-        """Let the device cool down; a sentence if the last child's processes do not leave it.
+        """Let the device cool down to ``first_c`` degrees Celsius, for ``limit_s`` seconds at most.
 
-        Args:
-            first_c: the temperature to cool to, in degrees Celsius; None if the device tells none.
-            limit_s: the longest time to wait for that, in s.
-            goes_on: False ends the wait.
+        Returns a sentence if the last child's processes do not leave the device. ``goes_on`` ends
+        the wait.
         """
         self.device.cool(first_c, limit_s, goes_on)
         return self.held(goes_on)
@@ -146,7 +143,7 @@ class Station:
         return Limits(chosen.silence_s, until_s, chosen.output_limit_b, chosen.tick_s, allowance)
 
     def _end(self, child: Child, ending: Ending | Excess | Cause, watch: Watch) -> Exit:
-        """Leave no process behind, in time for the next holder of the job."""
+        """End the child with all processes, before the job may have another holder."""
         grace_s = self._settings.kill_grace_s
         if ending is Ending.EXITED:
             grace_s = 0.0
@@ -169,10 +166,10 @@ class Vacancy:
         self._foreign: frozenset[int] = frozenset()
 
     def await_it(self, goes_on: Callable[[], bool]) -> bool:
-        """Wait for it while ``goes_on()``; say whether it came.
+        """Wait for it while ``goes_on()``; return whether it came.
 
-        Others on the device are none of ours to end: they are named, and what is measured beside
-        them carries the flag ``other_processes``.
+        Processes of others on the device are only named in the log; measurements beside them carry
+        the flag ``other_processes``.
         """
         say_at_s = time.monotonic() + BRIEFLY_S
         while mine := self._remaining():
@@ -195,7 +192,8 @@ class Vacancy:
 
 
 def hidden_from(task: Task, settings: Settings) -> containment.Hidden:
-    """Tokens, keys and undelivered results, which a child must not see, but not what it needs."""
+    """The files that a child must not see: tokens, keys, undelivered results; without its own
+    needs."""
     state_dir = settings.state.resolve()
     named = (settings.token_file,) if settings.token_file else ()
     needed = [task.folder, task.place, settings.data_root]

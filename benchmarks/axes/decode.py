@@ -6,10 +6,9 @@ Which crop of which file is read is the same for each value.
 from dataclasses import replace
 
 from benchmarks.catalog.catalog import Refused
-from benchmarks.data.decoded import Decoded
+from benchmarks.data.decoded import Decoded, Normalise
 from benchmarks.data.encoded import DeviceDecoder, Encoded
 from benchmarks.data.images import Files, Images
-from benchmarks.data.normalise import Normalise
 from benchmarks.workload import Recipe
 
 ROLE = "input"

@@ -25,7 +25,7 @@ T = TypeVar("T")
 _HERE = Path(__file__).parents[1]
 _PRESET_OF_DEVICE = {"cuda": "full", "cpu": "tiny"}
 _OF_MODEL = "sw.model."
-"""What a user's own workload declares stands in the fingerprint under names that begin so."""
+"""Prefix of the facts that record a user's own workload's declarations."""
 
 
 class UnknownName(ValueError):
@@ -62,8 +62,8 @@ class AxisEntry:
     pattern: str | None = None
     """Further values that are accepted, as a regular expression over the whole value."""
     role: str = "step"
-    """``step``: how the step is computed; ``input``: what feeds it and how much. A speed-up is told
-    against the case with the same input and PyTorch's defaults for the step."""
+    """``step``: how the step is computed; ``input``: what feeds it. A speed-up compares with the
+    case that has the same input and PyTorch's defaults for the step."""
     needs: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     """For a value: facts (``device``, a workload fact, another axis) and what each must be."""
     capability: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -97,8 +97,7 @@ def _declared(path: Path) -> dict[str, Any]:
 def _entries(folder: str, kind: type[T]) -> Mapping[str, T]:
     """Return the declarations of each file of ``folder``, by the file's name.
 
-    A file that does not declare what it must is left out with a warning that names it: one
-    unfinished file must not take the others down.
+    A file with wrong declarations is left out with a warning; the others stay usable.
     """
     entries: dict[str, T] = {}
     names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
@@ -155,8 +154,8 @@ def is_user_model(workload: str) -> bool:
 def named(text: str) -> tuple[str, str]:
     """Workload and preset out of ``resnet50``, ``resnet50:full`` or ``mypkg.bench:build:tiny``.
 
-    A name of the catalog stands for itself; whatever else has a colon is a user's own. The preset
-    is empty if none is named.
+    Any name with a colon that is not in the catalog is a user's own. The preset is empty if none is
+    named.
 
     Raises:
         UnknownName: it is neither.
@@ -176,11 +175,11 @@ def named(text: str) -> tuple[str, str]:
 def normalise(
     case: Case, device: str | None = None, user_model: WorkloadEntry | None = None
 ) -> Case:
-    """Check every name and leave out what equals a default, so that equal cases are equal values.
+    """Check every name and leave out defaults, so that equal cases are equal values.
 
-    With ``device`` (``cuda`` or ``cpu``) the preset ``auto`` becomes that device's preset and the
-    combination is checked against it; without, whatever depends on the device is left open. So is
-    whatever depends on a user's own workload until it was imported and given as ``user_model``.
+    With ``device`` (``cuda`` or ``cpu``) the preset ``auto`` becomes that device's preset, and the
+    combination is checked against the device. Checks of a user's own workload need its
+    ``user_model``, which is known once it was imported.
 
     Raises:
         UnknownName: a name that the catalog does not have.
@@ -269,9 +268,9 @@ def _dotted(capability: tuple[int, int]) -> str:
 
 
 def recorded(workload: WorkloadEntry) -> dict[str, str]:
-    """Return, for the fingerprint, those facts of a user's own workload that axes may ask for.
+    """Return the facts of a user's own workload that axes may need, for the fingerprint.
 
-    Only the process that measures imports the workload. Advice given later reads the fingerprint.
+    Only the process that measures imports the workload; later advice reads the fingerprint.
     """
     if not is_user_model(workload.name):
         return {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from benchmarks.contracts import Case, Protocol
 
 START_S = 20.0
-"""A process, torch, the model, the loader's processes, and the end of them all."""
+"""Start of the process, torch, model and loader processes, and their end."""
 FIRST_STEP_S = {"off": 8.0, "default": 40.0, "reduce-overhead": 45.0, "max-autotune": 600.0}
 """By ``compile``: choosing algorithms, compiling with an empty cache."""
 WARM_CACHE = 0.5
@@ -25,8 +25,8 @@ SEARCH_S = 30.0
 """Trial steps of ``batch=auto``."""
 
 BESIDE_S = {"phases": 2.0, "profile": 8.0, "parity": 15.0, "efficiency": 4.0}
-"""What the passes beside timing take of a job's first process, as the climbs of `diagnose` on an
-H200 show it; parity takes 40 s where its reference is not known yet, and 10 s where it is."""
+"""Seconds of the passes beside timing in a job's first process, from climbs of `diagnose` on an
+H200; parity takes 40 s with a new reference, and 10 s with a known one."""
 
 
 def expected_s(case: Case, protocol: Protocol) -> float:

@@ -128,11 +128,8 @@ def sample(
 ) -> Sample:
     """Make the sample of a declared metric out of one process's value, in the metric's unit.
 
-    Args:
-        name: a name in `METRICS`.
-        value: in the metric's unit.
-        half_width: of the 95 % interval of ``value``, if it is known.
-        item: what a rate counts, such as ``image``.
+    ``half_width`` is of the value's 95 % interval. ``item`` is what a rate counts, such as
+    ``image``.
     """
     declared = METRICS[name]
     return Sample(

@@ -17,7 +17,7 @@ class Tier(StrEnum):
     """The precision wanted of an answer."""
 
     QUICK = "quick"
-    """One process and short windows: for whoever is trying things out, and no point in a series."""
+    """One process and short windows: a first look that makes no point in a series."""
     STANDARD = "standard"
     """Three processes: what a night measures."""
     GATE = "gate"
@@ -40,7 +40,7 @@ TIMING: Mapping[Tier, Mapping[str, Any]] = {
 
 
 def timed(tier: Tier, beside: Protocol | None = None) -> Protocol:
-    """The protocol of ``tier``, with the passes beside timing that ``beside`` has."""
+    """The protocol of ``tier``, with the further passes of ``beside``."""
     from benchmarks.contracts import Protocol  # noqa: PLC0415 - see above
     from benchmarks.contracts.case import BESIDE  # noqa: PLC0415
 

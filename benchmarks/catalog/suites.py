@@ -20,14 +20,14 @@ FIRST_LOOK = Protocol(
     block_min_steps=2,
     precision=0.01,
 )
-"""What fits six cases into four minutes on a GPU whose first steps take up to 18 s each."""
+"""Six cases take four minutes on a GPU whose first steps take up to 18 s each."""
 QUICK = timed(Tier.QUICK, Protocol(efficiency=True))
 """One process a case and short windows, temperature not awaited: at most three quarters of a minute
 a case, once it has compiled, also on a machine too busy to become steady."""
 LADDER = QUICK.model_copy(update={"parity": True, "phases": True, "profile": True})
-"""The same, and each rung is held against fp32 eager: a climb that changes the numbers is none."""
+"""The same with parity: a rung that changes the numbers is no speed-up."""
 STANDARD = timed(Tier.STANDARD, Protocol(parity=True, efficiency=True, phases=True, profile=True))
-"""Three processes a case, so that the interval holds what differs between processes."""
+"""Three processes a case: the interval includes differences between processes."""
 
 _PINNED = {"pinning": "on"}
 _GPU_LOADER = {
@@ -35,7 +35,7 @@ _GPU_LOADER = {
     "nanogpt": _PINNED | {"workers": "2"},
     "unet": _PINNED | {"workers": "16"},
 }
-"""What a GPU's full preset wants; the ladder holds it fixed over its rungs."""
+"""Loader processes for a GPU's full preset; the ladder keeps their number."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Suite:
     cases: tuple[Case, ...]
     protocol: Protocol
     designs: tuple[Design, ...] = ()
-    """Where the cases are the runs of designs: their effects are estimated and reported."""
+    """The designs whose runs the cases are; reports estimate their effects."""
 
 
 _MODEST_LOADER = {"workers": "4"}

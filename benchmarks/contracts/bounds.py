@@ -107,10 +107,7 @@ def signs(document: bytes) -> int:
 def excess(result: Result, document: bytes, processes: int) -> str:
     """Return the reason why a result is too large, in one sentence; empty if it is not.
 
-    Args:
-        result: of one of a case's processes, or of all.
-        document: the result as JSON.
-        processes: how many processes measure the case.
+    ``document`` is the result as JSON; ``processes`` is how many measure the case.
     """
     all_traces = list(traces(result))
     values, packed_b = sum(one.n for one in all_traces), sum(len(one.data) for one in all_traces)

@@ -69,11 +69,8 @@ class Protocol(Contract):
     """Keep that profile's Chrome trace beside the result; whoever asks for it gets the profile."""
 
     def of_replicate(self, number: int) -> Protocol:
-        """Return the protocol of process ``number``: only the first has the passes beside timing.
-
-        Args:
-            number: from 1.
-        """
+        """Return the protocol of process ``number``, from 1: only the first has the passes beside
+        timing."""
         return self if number == 1 else self.timing_only()
 
     def timing_only(self) -> Protocol:

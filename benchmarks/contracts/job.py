@@ -31,7 +31,7 @@ class Purpose(StrEnum):
     """The use of a result: history or comparison."""
 
     HISTORY = "history"
-    """A point in its series, and judged with them."""
+    """A point in its series, analysed with the others."""
     COMPARISON = "comparison"
     """Two revisions beside each other; kept and shown, and no point in any series."""
 

@@ -177,11 +177,7 @@ class Trace(Contract):
         return array("f", raw)
 
     def values(self) -> list[float]:
-        """Give the values back, as a list.
-
-        Raises:
-            ValueError: the data are not ``n`` packed float32 values.
-        """
+        """Give the values back, as a list."""
         return self.unpacked().tolist()
 
     def mean(self) -> float | None:

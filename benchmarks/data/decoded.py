@@ -1,10 +1,10 @@
 """Images decoded once into one memory-mapped file of uint8 pixels.
 
-What is left for a sample is its random crop, scaled and flipped, without a JPEG decoder: the same
-crops of the same files as when they are decoded each time, at several times the speed. A file is
-kept whole up to twice the size that the model sees (short side); larger ones are scaled down to
-that, as training sets are when they are prepared. Of a folder with more than `MOST_FILES` an even
-choice is kept, so that it fits beside the page cache; the speed of reading does not depend on it.
+A sample then needs only its random crop, scaled and flipped, without a JPEG decoder: the same crops
+as with decoding each time, several times faster. An image is kept at up to twice the size that the
+model sees (short side); larger ones are scaled down, as usual when training sets are prepared. Of a
+folder with more than `MOST_FILES` an even choice is kept, so that it fits the page cache; the speed
+of reading does not depend on it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import hashlib
 import itertools
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -23,10 +23,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from torch import Tensor
 from torch.nn.functional import interpolate
 
 from benchmarks.data.cache import made_once
 from benchmarks.data.images import Files, Folder, View, readable
+from benchmarks.workload import Batch
 
 VERSION = "decoded-v1"
 """Raise it whenever a change here changes the files."""
@@ -67,7 +69,7 @@ class Decoded:
 
     def _pixels(self) -> NDArray[np.uint8]:
         if self._mapped is None:
-            # Mapped as if it were to be written, which it is not: torch warns of what may not be.
+            # Copy-on-write: torch warns of memory that cannot be written.
             self._mapped = np.memmap(self._root / PIXELS, dtype=np.uint8, mode="c")
         return self._mapped
 
@@ -138,3 +140,26 @@ def _whole(path: Path, short_side: int) -> tuple[NDArray[np.uint8], tuple[int, i
         if whole.size != smaller:
             whole = whole.resize(smaller, Image.Resampling.BILINEAR)
         return np.asarray(whole), size
+
+
+class Normalise:
+    """Turns uint8 [B, S, S, 3] into float32 [B, 3, S, S], channels last in memory.
+
+    Other tensors of a batch, and images that are normalised already, stay unchanged.
+    """
+
+    def __init__(self, view: View) -> None:
+        deviation = torch.tensor(view.deviation).view(1, 3, 1, 1)
+        mean = torch.tensor(view.mean).view(1, 3, 1, 1)
+        self._scale = 1 / (255 * deviation)
+        self._offset = -mean / deviation
+
+    def __call__(self, batch: Sequence[Tensor]) -> Batch:
+        """Normalise the images of ``batch`` where they are."""
+        return tuple(self._floats(t) if t.dtype == torch.uint8 else t for t in batch)
+
+    def _floats(self, pixels: Tensor) -> Tensor:
+        if self._scale.device != pixels.device:  # once: on the first batch
+            self._scale, self._offset = (t.to(pixels.device) for t in (self._scale, self._offset))
+        # One kernel that reads bytes and writes floats.
+        return torch.addcmul(self._offset, pixels.permute(0, 3, 1, 2), self._scale)

@@ -72,7 +72,7 @@ class Images(Dataset[Batch]):
     """Yields (image,) or (image, label), the label int64 [].
 
     An image is float32 [3, size, size], normalised; or, with ``raw``, uint8 [size, size, 3], a
-    quarter of the bytes, which `benchmarks.data.normalise` turns into the same on the device.
+    quarter of the bytes; `benchmarks.data.decoded.Normalise` makes the same of it on the device.
     """
 
     def __init__(self, folder: Folder, view: View, seed: int, *, labelled: bool = True) -> None:
@@ -98,11 +98,7 @@ class Images(Dataset[Batch]):
         return count * math.ceil(EPOCH / count)
 
     def __getitem__(self, index: int) -> Batch:
-        """Read one sample.
-
-        Raises:
-            UnusableData: the file is gone or is no image that Pillow can decode.
-        """
+        """Read one sample."""
         file = index % len(self.folder.files)
         rng = sample_rng(self.seed, index)
         pixels = self._pixels(file, self.view, rng)  # uint8 [size, size, 3]
@@ -136,11 +132,7 @@ class Files:
         return self.folder.root / os.fsdecode(bytes(self.folder.files[file]))
 
     def __call__(self, file: int, view: View, rng: random.Random) -> NDArray[np.uint8]:
-        """Decode, crop and scale: uint8 [size, size, 3].
-
-        Raises:
-            UnusableData: the file is gone or is no image that Pillow can decode.
-        """
+        """Decode, crop and scale: uint8 [size, size, 3]."""
         return _decoded(self.path(file), view, rng)
 
 

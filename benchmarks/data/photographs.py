@@ -58,11 +58,7 @@ class Photographs:
         return f"{NAME}-{self.width}x{self.height}-{self.count}"
 
     def made(self, cache: Path) -> Path:
-        """Return the class folders' parent, after making the files on first use.
-
-        Raises:
-            UnusableData: scikit-image's photographs or a folder that can be written are missing.
-        """
+        """Return the class folders' parent, after making the files on first use."""
         what = f"{self.count} photographs of {self.width}x{self.height} pixels"
         return made_once(cache / self.folder, what, self._make)
 

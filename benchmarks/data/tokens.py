@@ -110,11 +110,7 @@ class Windows(Dataset[Batch]):
         return EPOCH
 
     def __getitem__(self, index: int) -> Batch:
-        """Read one window.
-
-        Raises:
-            UnusableData: the file holds a token that the vocabulary does not.
-        """
+        """Read one window."""
         tokens = self._tokens()
         at = random.Random(self.seed << 32 | index).randrange(len(tokens) - self.length)
         window = tokens[at : at + self.length + 1].astype(np.int64)
@@ -136,9 +132,6 @@ def open_tokens(context: Context, vocabulary: int, text: int) -> TokenFile:
     """Open the user's token file if there is one, else the built-in text.
 
     ``text`` is how many bytes of source the built-in file is made from at most.
-
-    Raises:
-        UnusableData: no such file, or not a file of uint16 tokens.
     """
     if context.data_root is not None:
         return _users_file(context.data_root, vocabulary)

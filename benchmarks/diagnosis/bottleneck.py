@@ -7,23 +7,81 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from benchmarks.contracts import Bottleneck, Operation, Profile, Replicate, Synchronization
-from benchmarks.diagnosis.roofline import Ceilings, roofline
+from benchmarks.contracts import Bottleneck, Demand, Operation, Profile, Replicate, Synchronization
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """Achievable rates of one kind of device."""
+
+    bandwidth_b_per_s: float
+    flop_per_s: Mapping[str, float]
+    """By arithmetic: fp32, tf32, bf16, fp16 ..."""
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """Least seconds of one step, and how much of them is memory traffic."""
+
+    roof_s: float
+    """Each operation reads and writes memory for itself, as eager PyTorch does."""
+    fused_s: float
+    """Pointwise operations are fused into their neighbours and move nothing."""
+    memory_share: float
+    """Share of ``roof_s`` in operations that bandwidth limits."""
+    memory_share_fused: float
+
+
+def roofline(demands: Sequence[Demand], ceilings: Ceilings) -> Roofline | None:
+    """The roofline of one step; None where a peak that it needs is not known.
+
+    Williams, Waterman and Patterson 2009: each operation needs at least the longer of two times,
+    its arithmetic at the peak rate and its bytes at the peak bandwidth. Peaks are measured ones:
+    by those of a data sheet every model would seem to have room.
+    """
+    if any(d.flops > 0 and d.arithmetic not in ceilings.flop_per_s for d in demands):
+        return None
+    unfused = _times(demands, ceilings)
+    fused = _times([d for d in demands if not d.fusable], ceilings)
+    roof_s = sum(max(pair) for pair in unfused)
+    if roof_s <= 0:
+        return None
+    memory = _memory_share(unfused)
+    # A step of nothing but pointwise operations has nothing to be fused into.
+    fused_memory = _memory_share(fused) if fused else memory
+    return Roofline(roof_s, sum(max(pair) for pair in fused) or roof_s, memory, fused_memory)
+
+
+def _times(demands: Sequence[Demand], ceilings: Ceilings) -> list[tuple[float, float]]:
+    """Seconds of arithmetic and of memory traffic of each."""
+    return [
+        (
+            d.flops / ceilings.flop_per_s[d.arithmetic] if d.flops > 0 else 0.0,
+            d.moved_b / ceilings.bandwidth_b_per_s,
+        )
+        for d in demands
+    ]
+
+
+def _memory_share(times: Sequence[tuple[float, float]]) -> float:
+    total = sum(max(pair) for pair in times)
+    return sum(memory for compute, memory in times if memory > compute) / total if total else 0.0
+
 
 BUSY = 0.85
 """Share of the step from which on the device counts as busy."""
 ENQUEUE = 0.85
-"""Share of the step that the host spends on queuing it: the second sign of overhead."""
+"""Share of the step that the host spends on queuing: the second sign of overhead."""
 STARVED = 0.5
-"""Share of steps that found the device idle, from which the host is too slow."""
+"""Share of steps that found the device idle, above which the host is too slow."""
 EXPOSED = 0.10
-"""Share of the step in which communication ran alone, from which it is the limit."""
+"""Share of the step in which communication runs alone, above which it is the limit."""
 MEMORY = 0.60
-"""Share of the roofline in operations that bandwidth limits, from which memory is the limit ..."""
+"""Share of the roofline in operations limited by bandwidth, above which memory is the limit ..."""
 COMPUTE = 0.40
-"""... and up to which arithmetic is; both hold with pointwise operations fused and not."""
+"""... and below which arithmetic is; both with pointwise operations fused and not."""
 AGREES = 0.5
-"""Share of the device's time in matrix products that confirms arithmetic, or speaks for memory."""
+"""Share of the kernels' time in matrix products: above, it confirms arithmetic; below, memory."""
 _MATRIX = ("gemm", "conv", "attention")
 
 Evidence = Mapping[str, float]
@@ -61,8 +119,8 @@ class Seen:
 def seen(replicates: Sequence[Replicate], ceilings: Ceilings | None) -> Seen | None:
     """The evidence of the first replicate that has a profile; None where none has.
 
-    The device's busy seconds come from the profile and the step from SYNTH: the profiler slows the
-    host, which would make the device seem idle, and hardly the kernels.
+    Busy seconds come from the profile and the step from SYNTH. The profiler slows the host, which
+    would make the device seem idle, but hardly the kernels.
     """
     for replicate in replicates:
         profile = replicate.profile
@@ -109,11 +167,7 @@ def _kernel(operation: str) -> str:
 def overhead(evidence: Evidence, seen: Seen | None, *, waits: bool) -> Finding | None:
     """Return the finding that the host is too slow; None if it is not.
 
-    Args:
-        evidence: of the timed passes.
-        seen: of a profile, if there is one.
-        waits: whether the step waits for the device on purpose, which takes the host's queuing
-            time for its own.
+    ``waits``: the step waits for the device on purpose, which counts as queuing time.
     """
     slow = evidence["enqueue"] >= ENQUEUE
     dry = evidence.get("drained", 0.0) >= STARVED

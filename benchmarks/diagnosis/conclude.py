@@ -8,31 +8,27 @@ from collections.abc import Sequence
 from benchmarks.catalog import catalog
 from benchmarks.contracts import Result, Status
 from benchmarks.diagnosis import peaks
-from benchmarks.diagnosis.roofline import Ceilings
+from benchmarks.diagnosis.bottleneck import Ceilings
 from benchmarks.diagnosis.suggestions import Neighbour, Place, suggest
-from benchmarks.diagnosis.verdict import judge
+from benchmarks.diagnosis.verdict import diagnose
 
 
 def concluded(result: Result) -> Result:
     """``result`` with its verdict; unchanged where nothing was measured."""
     if result.status is not Status.OK or not result.replicates:
         return result
-    verdict = judge(result.replicates, ceilings_of(result))
+    verdict = diagnose(result.replicates, ceilings_of(result))
     suggestions = suggest(result.case, verdict, place_of(result))
     verdict = verdict.model_copy(update={"suggestions": suggestions})
     return result.model_copy(update={"verdict": verdict})
 
 
 def advised(result: Result, neighbours: Sequence[Neighbour]) -> Result:
-    """``result``, its suggestions tied to what its neighbours in the matrix measured by now.
+    """``result`` with suggestions from ``neighbours``: cases of its workload, revision and
+    hardware.
 
-    When it was measured they may not have been. Unchanged where it has no verdict, or where its
-    case is one of another version.
-
-    Args:
-        result: as it was stored.
-        neighbours: cases of the same workload, measured at the same revision on the same hardware,
-            by the rate that counts for the verdict.
+    Their rates are those that count for the verdict. Unchanged without a verdict, or if this
+    version does not know the case.
     """
     if result.verdict is None:
         return result

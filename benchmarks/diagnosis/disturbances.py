@@ -1,11 +1,12 @@
-"""Every flag of a measurement: what it says, and whether the device was disturbed meanwhile.
+"""Every flag of a measurement: its meaning, and whether it says that the device was disturbed.
 
 A measurement on a disturbed device is kept and shown, and decides nothing: no gate, no comparison,
-no finding. Whoever asks whether it was disturbed asks here. Pure, without torch.
+no finding. Pure, without torch.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -59,7 +60,7 @@ FLAGS = {
     ),
     # Compiled code under a power cap does this: a third of the H200 rows carry it and repeat well.
     CLOCK_UNSTABLE: Flag(Kind.NOTE, "The SM clock varied by more than 2 % during the window."),
-    # It is about the node over months, and what it measures is what a finding about it rests on.
+    # It compares the node with itself over months; findings about nodes rest on such measurements.
     "node_drift": Flag(
         Kind.NOTE, "The node is not what it was: its canary left the node's own median."
     ),
@@ -103,18 +104,19 @@ FLAGS = {
         "kernels' own times hold.",
     ),
 }
-"""By name, without the pass (``full.``, ``synth.``) that some begin with."""
+"""By name, without a prefix that names the pass (``full.``, ``synth.``)."""
 
 SLOWS = frozenset({Kind.NODE, Kind.OTHERS})
 """Kinds whose measurements decide nothing."""
 MAY_FAIL = SLOWS | {Kind.MEMORY}
-"""Kinds whose failures say nothing of the code: memory that others hold is missing."""
+"""Kinds with which a failure says nothing of the code: others held memory that was missing."""
 
 
-def every(result: Result) -> tuple[str, ...]:
-    """All flags of a result and of its processes, each once, in their order."""
-    parts = (flag for one in result.replicates for flag in one.flags)
-    return tuple(dict.fromkeys((*result.flags, *parts)))
+def every(*results: Result) -> tuple[str, ...]:
+    """All flags of results, then those of their processes, each once, in their order."""
+    parts = [part.flags for result in results for part in result.replicates]
+    whole = [result.flags for result in results]
+    return tuple(dict.fromkeys(itertools.chain(*whole, *parts)))
 
 
 def disturbances(result: Result) -> tuple[str, ...]:

@@ -16,11 +16,7 @@ PassName = Literal["full", "synth"]
 def counted(work: Work | None, case: Case, facts: Mapping[str, str], why: str = "") -> Efficiency:
     """Return the efficiency as far as it is known without timings.
 
-    Args:
-        work: what a step has to do, if that could be counted.
-        case: as measured.
-        facts: of the environment.
-        why: why there is no ``work``.
+    ``why`` is the reason for a missing ``work``.
     """
     row, dtype = peaks.match(facts), peaks.dtype(facts)
     reason = why

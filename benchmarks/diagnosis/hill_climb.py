@@ -1,9 +1,10 @@
-"""From measured cases to the next one worth trying: how `throughline diagnose` climbs. Pure.
+"""Chooses the next case worth trying from the measured ones: how `throughline diagnose` climbs.
+Pure.
 
-A climb begins at one case. Each further case is the best one so far with one move made; it is kept
-if it was measured faster by more than `LEAST` and by more than the noise, and computes the same.
-Two rates count: FULL, with the loader, and SYNTH, without. A move that speeds up the step of a case
-whose loader is the limit shows in SYNTH alone, and is kept as long as it costs FULL nothing.
+A climb begins at one case. Each further case is the best one so far with one move made. It is kept
+if it computes the same and was faster by more than `LEAST` and by more than the noise. Two rates
+count: FULL, with the loader, and SYNTH, without. Where the loader is the limit, a faster step shows
+in SYNTH alone; it is kept if FULL does not lose.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from benchmarks import contracts
 from benchmarks.diagnosis import suggestions
 
 WORTH = 0.02
-"""A bound up to here is not worth a try, and a loss of FULL up to here may be the loader's."""
+"""Least bound that is worth a try; also the loss of FULL that may be the loader's noise."""
 SURE = 0.6
-"""Part of a 95 % interval that a gain must pass to be one: about nine in ten. A setting that is
-kept and gives nothing costs little, and a longer look at each case costs the next ones."""
+"""Share of the 95 % interval that a gain must exceed: right about nine times in ten. A useless
+setting that is kept costs little, and a longer look at each case costs the next ones."""
 SLOW_S = 480.0
-"""A move that takes minutes is begun only with so much time left: max-autotune took ResNet-50 on an
-H200 up to 473 s to compile."""
+"""Time that must be left to begin a slow move: max-autotune took ResNet-50 on an H200 up to 473
+s."""
 
 
 class Ending(StrEnum):
@@ -64,7 +65,7 @@ class Rung:
     noise_synth: float = 0.0
     verdict: contracts.Verdict | None = None
     parity: contracts.Parity | None = None
-    """What came of holding it against the reference; None where nobody asked."""
+    """The comparison with fp32 eager training; None if it was not requested."""
     flags: tuple[str, ...] = ()
     """What a reader should know of how it was measured."""
     move: suggestions.Move | None = None
@@ -73,10 +74,7 @@ class Rung:
 
     @property
     def right(self) -> bool:
-        """False only where it was found to compute something else than the reference.
-
-        What could not be decided is no reason against a case: it is told beside the rung.
-        """
+        """Return False only if parity failed; an undecided parity is shown and rejects nothing."""
         return self.parity is None or self.parity.status is not contracts.ParityStatus.FAIL
 
     @property
@@ -118,7 +116,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def gain(rung: Rung, base: Rung) -> float:
-    """Factor by which ``rung`` is faster: in FULL, or in SYNTH where FULL is as it was."""
+    """Factor by which ``rung`` is faster: in FULL, or in SYNTH where FULL is unchanged."""
     full, synth = rung.full / base.full, rung.synth / base.synth
     same = abs(full - 1.0) <= _beyond(WORTH, rung.noise, base.noise)
     return max(full, synth) if same else full
@@ -138,8 +136,8 @@ def helped(rung: Rung, base: Rung) -> bool:
 def bar(best: Rung) -> Bar:
     """Return the rates of which a case must beat one to be kept, however small its noise.
 
-    A case that beats neither is examined no further. To find its limit, and whether it computes the
-    same, would take longer than its rates did.
+    A case that beats neither is only timed: its verdict and parity would take longer than its
+    rates.
     """
     return Bar(best.full * (1.0 + suggestions.LEAST), best.synth * (1.0 + suggestions.LEAST))
 
@@ -168,13 +166,7 @@ def best_of(rungs: Sequence[Rung]) -> Rung | None:
 def next_move(
     rungs: Sequence[Rung], place: suggestions.Place, left_s: float
 ) -> suggestions.Move | Ending:
-    """Choose the next move, or end the climb.
-
-    Args:
-        rungs: what was measured so far, the first case first.
-        place: device and CPUs of this machine.
-        left_s: seconds of the budget that are left.
-    """
+    """Choose the next move that fits into ``left_s`` seconds, or end the climb."""
     best = best_of(rungs)
     if best is None or best.verdict is None:
         return Ending.FAILED
@@ -205,17 +197,15 @@ def _untried(
     known = {rung.case.key for rung in rungs}
     spent = _spent(rungs)
     seen: set[tuple[str, str]] = set()
-    against = sorted(suggestions.moves(best.case, verdict, place), key=_pays_on)
+    against = sorted(
+        suggestions.moves(best.case, verdict, place), key=lambda move: move.axis == "compile"
+    )
     for move in (*against, *_others(best.case, verdict, place)):
         pair = move.axis, move.value
         new = pair not in seen and pair not in spent
         seen.add(pair)
         if new and suggestions.with_move(best.case, move).key not in known:
             yield move
-
-
-def _pays_on(move: suggestions.Move) -> bool:
-    return move.axis == "compile"
 
 
 def _others(
@@ -232,10 +222,10 @@ def _bounds(verdict: contracts.Verdict) -> Iterator[float]:
 
 
 def _spent(rungs: Sequence[Rung]) -> set[tuple[str, str]]:
-    """Moves that did not help, and will not: they failed, or nothing that matters is other now.
+    """Moves that did not help and are not tried again: they failed, or the situation is unchanged.
 
-    A move of the input may help once the step is faster, and one of the step once batches come in
-    time; what a layout gives depends on the arithmetic, and on who writes the kernels.
+    A move of the input may help once the step is faster, and a move of the step once batches come
+    in time. A layout's effect depends on the arithmetic and on the compiler.
     """
     spent = set()
     best: Rung | None = None

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from benchmarks.catalog.metrics import sample
 from benchmarks.contracts import Case, Pass, Replicate, Result, Sample, Status
 from benchmarks.diagnosis.conclude import concluded
+from benchmarks.diagnosis.disturbances import every
 from benchmarks.diagnosis.efficiency import used
 from benchmarks.diagnosis.verdict import input_stall
 
@@ -36,10 +37,9 @@ def _step_time(timed: Pass) -> tuple[float, float | None]:
 def merge(results: Sequence[Result], *, cold: bool = True) -> Result:
     """One Result out of the replicates of one case, in the order in which they ran.
 
-    The first replicate that is not ok stands for the whole: its status and reason are the job's,
-    and the replicates before it are kept with it, so that nothing measured is thrown away. What a
-    child that left nothing behind could not tell is known from the others: the case, with the
-    preset that ``auto`` stood for, and the environment.
+    The first replicate that is not ok sets status and reason; the replicates before it are kept. A
+    child that left nothing behind names neither environment nor the preset of ``auto``: both come
+    from the others.
 
     Args:
         results: of one process each.
@@ -63,7 +63,7 @@ def merge(results: Sequence[Result], *, cold: bool = True) -> Result:
         "replicates": replicates,
         "rejected": tuple(again for result in results for again in result.rejected),
         "canary": next((r.canary for r in reversed(results) if r.canary is not None), None),
-        "flags": flags_of(results),
+        "flags": every(*results),
     }
     if (efficiency := results[0].efficiency) is not None:
         facts = last.environment.facts
@@ -95,18 +95,11 @@ def _informed(last: Result, first: Result) -> Result:
     return last.model_copy(update={name: getattr(first, name) for name in names})
 
 
-def flags_of(results: Sequence[Result]) -> tuple[str, ...]:
-    """Name each flag of these results and their replicates once."""
-    of_results = (flag for result in results for flag in result.flags)
-    parts = (flag for result in results for part in result.replicates for flag in part.flags)
-    return tuple(dict.fromkeys((*of_results, *parts)))
-
-
 def samples_of(results: Sequence[Result], *, cold: bool) -> tuple[Sample, ...]:
     """Each metric that every replicate has, with one value per replicate.
 
-    The first process finds empty compiler caches, the others what it left there. Where the first
-    is not among them, nobody knows what each found: they say nothing of the first step.
+    The first process finds empty compiler caches, the others warm ones. Without the first process,
+    the state of the caches is unknown, and no first step is reported.
     """
     by_metric: dict[str, list[Sample]] = {}
     for result in results:

@@ -1,12 +1,12 @@
-"""Does a case compute what fp32 eager computes? Trajectories in, a verdict out. Pure.
+"""Decides whether a case computes what fp32 eager training computes. Trajectories in, a verdict
+out.
 
-A case may differ from the fp32 reference by what its precision costs, which the *base* shows: the
-eager case in the same precision. What goes beyond is the fault of the other axes. The rule is
-dynamo's for one forward pass, extended to training: for each quantity
-``error(case) <= m * error(base) + tolerance / 10 + drift``, where the drift says how far the
-reference comes away from itself when it is run again, and when its weights begin one rounding off:
-training amplifies rounding, some models a hundred thousand times in five steps, and no order of
-summation is the right one.
+A case may differ from the fp32 reference by what its precision costs. The *base*, the eager case in
+the same precision, shows that cost; anything more is the fault of the other axes. The rule is
+dynamo's for one forward pass, extended to training. For each quantity ``error(case) <= m *
+error(base) + tolerance / 10 + drift``. The drift is how far the reference differs from itself when
+it is run again, and when its weights begin one rounding off. Training amplifies rounding, in some
+models a hundred thousand times in five steps, and no order of summation is the right one. Pure.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ DIRECTION_OF = {
 """Lengths of vectors whose direction is known as well."""
 DIRECTIONS = frozenset(DIRECTION_OF.values())
 TURNS_ANYWHERE = 1.0
-"""A first update may differ so much from one that is not there. Where all of it may, and no part is
-firm, nothing can be told."""
+"""Difference of a first update from one that trains nothing. If this much is allowed, also in the
+firm parts, parity cannot be decided."""
 REPEATED = 3.0
-"""Times the distance of two runs of a reference that does not repeat itself is allowed on top."""
+"""Factor on the distance between two runs of the reference, which is allowed in addition."""
 SHAKEN = 10.0
-"""Times the distance that one rounding of the weights makes: it stands for many roundings, and one
-that happens to end near by is no promise."""
+"""Factor on the distance made by one rounding of the weights. It stands for many roundings, and one
+may end near by chance."""
 TURNED = 3.0
-"""The same for the sizes of the first step, whose distance is told by the whole vector."""
+"""The same factor for sizes of the first step, where the whole vector gives the distance."""
 ANYTHING = 1.0
-"""A loss or a norm that is not there at all is off by so much. Where a later step is allowed it,
-training is chaotic there, and how near the one run of the base ends is luck: the fifth norm of
+"""Relative error of a loss or norm that is missing altogether. Where a later step is allowed so
+much, training is chaotic, and the base's single run ends near only by luck: the fifth norm of
 ResNet-50 at 2,048 images was off by 0.15 in bf16 eager and by 4.6 in fp16 eager."""
 DIVERGED = 10.0
-"""Times the largest that any other run had at any step, in place of a limit in such chaos."""
+"""Factor on the largest value of any other run, which is the limit in such chaos."""
 FEED = frozenset({"workers", "pinning", "prefetch", "prefetch_factor", "decode"})
-"""Axes that bring the same input in another way: left out of a comparison, so that all runs read
-the same numbers (two decoders do not) and more cases share a reference."""
+"""Axes that only feed the input. A comparison leaves them out, so that all runs read the same
+numbers (two decoders do not) and more cases share a reference."""
 MOST_SKIPS = 2
-"""Steps that a gradient scaler may leave out before it is taken to have lost its way."""
+"""Steps that a gradient scaler may skip; with more it has lost its way."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class Rule:
     factor: float
     """Times the base's own error."""
     tolerance: float
-    """A tenth of it is allowed beside that, relative to the reference."""
+    """A tenth of it is allowed in addition, relative to the reference."""
     cosine: float
-    """Least cosine between first updates, where the base does not do worse itself."""
+    """Least cosine between first updates, unless the base is worse."""
 
 
 SINGLE = Rule(2.0, 1e-4, 0.999)
@@ -80,7 +80,7 @@ class Trajectory:
 
     losses: tuple[float, ...]
     gradient_norms: Mapping[int, float] = field(default_factory=dict)
-    """By step, from 1; empty where a step keeps its gradients to itself, as a CUDA graph does."""
+    """By step, from 1; empty where gradients are not accessible, as in a CUDA graph."""
     update: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
     """The first change of the parameters: entries spread over every tensor, weighted so that
     products of two such samples estimate those of the whole."""
@@ -123,16 +123,16 @@ class Reference:
         again, shaken = (errors(run, self.first, firm) for run in (self.again, self.shaken))
         allowed = {name: SHAKEN * distance for name, distance in shaken.items()}
         for name in DIRECTION_OF.keys() & allowed.keys():
-            # The norms of two vectors may agree by luck; how far their ends are apart does not.
+            # Norms of two vectors may agree by luck; the distance between the vectors does not.
             apart = TURNED * math.sqrt(2.0 * shaken.get(DIRECTION_OF[name], 0.0))
             allowed[name] = max(allowed[name], apart)
         return {name: far + REPEATED * again.get(name, 0.0) for name, far in allowed.items()}
 
 
 def with_parity(result: Result, parity: Parity) -> Result:
-    """``result`` with its parity; one that computes something else is ok no more.
+    """``result`` with its parity; a failed parity sets the status.
 
-    Its samples stay, to be shown: no history, no best and no baseline takes one that is not ok.
+    Its samples stay, to be shown. Histories, bests and baselines take only results that are ok.
     """
     if parity.status is not ParityStatus.FAIL:
         return result.model_copy(update={"parity": parity})
@@ -145,14 +145,10 @@ def rule(precision: str) -> Rule:
     return SINGLE if precision in ("fp32", "tf32") else HALF
 
 
-def judge(case: Trajectory, base: Trajectory, reference: Reference, by: Rule) -> Parity:
-    """Hold ``case`` against ``reference``.
+def compare(case: Trajectory, base: Trajectory, reference: Reference, by: Rule) -> Parity:
+    """Compare ``case`` with ``reference``, by the limits ``by``.
 
-    Args:
-        case: what is judged.
-        base: the eager case in the same precision.
-        reference: what both are held against.
-        by: how near is near.
+    ``base`` is the eager case in the same precision.
     """
     losses = _losses(case, base, reference)
     if where := case.unsound:
@@ -179,14 +175,14 @@ def judge(case: Trajectory, base: Trajectory, reference: Reference, by: Rule) ->
 
 
 class _Chaos:
-    """Limits for chaotic quantities, in which only divergence can be recognised."""
+    """Limits for chaotic quantities, in which only divergence can be detected."""
 
     def __init__(self, base: Trajectory, reference: Reference) -> None:
         self._reference = reference.first
         self._runs = (base, reference.first, reference.again, reference.shaken)
 
     def widened(self, agreement: Agreement) -> Agreement:
-        """``agreement`` with a limit at divergence, where its own would let anything pass below."""
+        """``agreement``, limited at divergence where its own limit would allow anything."""
         kind, _, step = agreement.quantity.rpartition("_")
         if agreement.allowed < ANYTHING or step == "1" or kind not in ("loss", "gradient_norm"):
             return agreement
@@ -206,7 +202,7 @@ def _firm(base: Trajectory, reference: Reference) -> tuple[int, ...]:
 
 
 def _undecided(agreements: Iterable[Agreement]) -> str:
-    """Return the reason why agreement within these limits proves nothing, or an empty text."""
+    """Return the reason why these limits prove nothing; empty if they do."""
     limits = {agreement.quantity: agreement.allowed for agreement in agreements}
     if limits.get(update_distance.DIRECTION, 0.0) < TURNS_ANYWHERE:
         return ""
@@ -228,7 +224,7 @@ def _losses(case: Trajectory, base: Trajectory, reference: Reference) -> dict[st
 
 
 def _unusable(base: Trajectory, reference: Reference) -> str:
-    """Return the reason why a case cannot be compared with the others; empty if it can."""
+    """Return the reason why the other runs cannot be compared with; empty if they can."""
     others = {
         "The fp32 reference": reference.first,
         "A second run of the fp32 reference": reference.again,
@@ -290,8 +286,8 @@ def _allowed(name: str, base: Mapping[str, float], by: Rule) -> float:
 def errors(one: Trajectory, reference: Trajectory, firm: Sequence[int] = ()) -> dict[str, float]:
     """Return the error of ``one`` against ``reference`` by quantity; both are finite.
 
-    The error of a loss is the largest up to its step: two losses may cross, and then be equal for
-    no merit. The first update is also compared over the tensors ``firm`` alone.
+    The error of a loss is the largest up to its step, because two losses may cross and be equal by
+    chance. The first update is also compared over the tensors ``firm`` alone.
     """
     by_quantity: dict[str, float] = {}
     so_far = list(_running(one.losses, reference.losses))

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8")
-
 
 @dataclass(frozen=True)
 class Peak:
@@ -123,7 +121,7 @@ PEAKS = (
 
 
 def match(facts: Mapping[str, str]) -> Peak | None:
-    """The row of the GPU that an environment's facts describe; None if no row is surely it."""
+    """The row of the GPU that an environment's facts describe; None if none matches surely."""
     bus = facts.get("hw.gpu.memory_bus_bits", "")
     for row in PEAKS:
         named = facts.get("hw.gpu.name") in row.names

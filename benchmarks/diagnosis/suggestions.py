@@ -1,7 +1,7 @@
 """Suggests axes that may lift the limit, from measured neighbours or from the evidence. Pure.
 
-A move is one value on one axis. What the catalog does not have, or refuses for this case and
-device, is never suggested; nor is what a neighbour in the matrix measured to be no faster.
+A move is one value on one axis. Moves that the catalog refuses for this case and device, or that a
+measured neighbour showed to be no faster, are never suggested.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from benchmarks.contracts import Bottleneck, Case, Suggestion, Verdict
 MOST = 3
 """Suggestions a verdict carries: a longer list is no advice."""
 LEAST = 0.005
-"""A gain up to here is none, as for `throughline compare`. In a climb one that was measured is
-kept, however small: four of a per cent each are four per cent."""
+"""Least gain worth mentioning, as for `throughline compare`. A climb keeps each measured gain,
+because four of a per cent each are four per cent."""
 MOST_GAIN = 1e6
-"""A greater factor between two cases is no gain: one of the two rates is not what it says."""
+"""Largest plausible factor between two cases; beyond it one of the rates is wrong."""
 WORTH_NAMING = 0.02
 """A smaller share of the evidence speaks for nothing."""
 _MORE, _FEWER = "more", "fewer"
-"""Loader processes: more, as many as the CPUs can run side by side; or the next lower number."""
+"""Loader processes: up to as many as CPUs run side by side; or the next lower number."""
 SLOW = frozenset({("compile", "max-autotune")})
-"""Moves that take minutes to compile: tried after everything else."""
+"""Moves that compile for minutes: tried last."""
 _NOT_BACK = {
     ("precision", "tf32"): ("bf16", "fp16", "fp8"),
     ("precision", "bf16"): ("fp8",),
@@ -32,13 +32,13 @@ _NOT_BACK = {
 }
 """Moves that would go back from these values of their axis."""
 _ONLY_COMPILED = frozenset({("precision", "fp8")})
-"""Moves that cost more than they give until a compiler fuses what they add: scaling to 8 bits took
-nanoGPT on an H200 to 0.59 of bf16 eager, and to 0.99 of it compiled."""
+"""Moves that lose until a compiler fuses what they add: scaling to 8 bits took nanoGPT on an H200
+to 0.59 of bf16 eager, and to 0.99 of it compiled."""
 _SECOND = {("attention", "efficient"): "flash"}
-"""Values that are tried where another cannot run: on an H200 this one took nanoGPT to 0.86 of what
-flash gave. That flash has no kernel for the shapes at hand is only known once it was tried."""
+"""Second choices, tried where the first cannot run. On an H200 `efficient` reached 0.86 of flash's
+rate on nanoGPT. Only a try shows that flash has no kernel for the shapes."""
 _IN_FORCE = 0.5
-"""Share of attention's time from which its kernel is the one in force."""
+"""Share of attention's time from which its kernel is taken to be in use."""
 
 Evidence = Mapping[str, float]
 Reason = tuple[float, str]
@@ -48,7 +48,7 @@ Why = Callable[[Evidence], Reason | None]
 
 @dataclass(frozen=True)
 class Move:
-    """One value on one axis, and what of the evidence speaks for it."""
+    """One value on one axis, and the evidence for it."""
 
     axis: str
     value: str
@@ -67,7 +67,7 @@ class Place:
     refused: frozenset[tuple[str, str]] = frozenset()
     """Values, with their axes, that turned out not to run there."""
     declared: Mapping[str, str] = field(default_factory=dict)
-    """What a user's own workload was found to declare in its ``FACTS``."""
+    """The ``FACTS`` of a user's own workload."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Neighbour:
 
 
 def _share(name: str, words: str) -> Why:
-    """A reason that rests on one share of the evidence, given where that is worth a word."""
+    """A reason based on one share of the evidence, where the share is worth naming."""
 
     def reason(evidence: Evidence) -> Reason | None:
         share = evidence.get(name, 0.0)
@@ -89,7 +89,7 @@ def _share(name: str, words: str) -> Why:
 
 
 def _kinds(kinds: Sequence[str], words: str) -> Why:
-    """A reason that rests on how much of the kernels' time some kinds of them take."""
+    """A reason based on the share of some kinds in the kernels' time."""
 
     def reason(evidence: Evidence) -> Reason | None:
         share = sum(evidence.get(f"time_{kind}", 0.0) for kind in kinds)
@@ -159,13 +159,9 @@ _LIFTS: Mapping[Bottleneck, tuple[str, ...]] = {
 def suggest(
     case: Case, verdict: Verdict, place: Place, neighbours: Sequence[Neighbour] = ()
 ) -> tuple[Suggestion, ...]:
-    """At most three moves for ``case``, those that were measured first, each with its reason.
+    """At most three moves for a normalised ``case``, measured ones first, each with its reason.
 
-    Args:
-        case: normalised.
-        verdict: of that case.
-        place: where it runs.
-        neighbours: other cases of the matrix, of the same workload and on the same device.
+    ``neighbours`` are other cases of its workload on the same device.
     """
     suggestions = []
     for move in moves(case, verdict, place):
@@ -189,9 +185,9 @@ def suggest(
 
 
 def moves(case: Case, verdict: Verdict, place: Place) -> list[Move]:
-    """Every move that may lift the verdict's limit and can be made, the most promising first.
+    """Every possible move against the verdict's limit, the most promising first.
 
-    Of the input those come first whose reasons are the largest share of the step.
+    Moves of the input come in the order of their share of the step.
     """
     order = _LIFTS.get(verdict.bottleneck, ())
     weighted = []
@@ -209,7 +205,7 @@ def moves(case: Case, verdict: Verdict, place: Place) -> list[Move]:
 
 
 def other_moves(case: Case, verdict: Verdict, place: Place) -> Iterator[Move]:
-    """Every other move of the step; of the input too where the verdict is not known."""
+    """Every other move of the step; of the input only if the verdict is unknown."""
     unknown = verdict.bottleneck is Bottleneck.UNKNOWN
     for axis, value, _ in sorted(_MOVES, key=lambda row: row[:2] in SLOW):
         if value == _FEWER or (axis in _INPUT and not unknown):
@@ -238,7 +234,7 @@ def with_move(case: Case, move: Move) -> Case:
 def measured(case: Case, move: Move, neighbours: Sequence[Neighbour]) -> tuple[float, Case] | None:
     """Return the factor that the move gave at ``case`` or the most similar case, and that case.
 
-    None where no two neighbours differ by just this move.
+    None if no two neighbours differ by just this move.
     """
     rates = {neighbour.case.key: neighbour for neighbour in neighbours}
     pairs = []
@@ -247,7 +243,7 @@ def measured(case: Case, move: Move, neighbours: Sequence[Neighbour]) -> tuple[f
         if alike and base.case.axes.get(move.axis) == case.axes.get(move.axis):
             axes = dict(sorted({**base.case.axes, move.axis: move.value}.items()))
             moved = rates.get(base.case.model_copy(update={"axes": axes}).key)
-            if moved is not None and _plausible(moved.rate, base.rate):
+            if moved is not None and 0 < base.rate >= moved.rate / MOST_GAIN:
                 pairs.append((distance(base.case, case), moved.rate / base.rate, base.case))
     if not pairs:
         return None
@@ -255,12 +251,8 @@ def measured(case: Case, move: Move, neighbours: Sequence[Neighbour]) -> tuple[f
     return gain, where
 
 
-def _plausible(moved: float, base: float) -> bool:
-    return base > 0 and moved <= MOST_GAIN * base
-
-
 def rate_that_counts(verdict: Verdict) -> str:
-    """The metric by which a neighbour is better: without the loader unless it is the limit."""
+    """The rate that ranks neighbours: without the loader unless the loader is the limit."""
     limited = verdict.bottleneck is Bottleneck.INPUT
     return "throughput" if limited else "throughput_synth"
 
@@ -272,18 +264,14 @@ def distance(one: Case, other: Case) -> int:
 
 def _choices(case: Case, axis: str, value: str, evidence: Evidence, place: Place) -> Iterator[str]:
     for concrete in _values(case, axis, value, place):
-        if _possible(case, axis, concrete, place) and not (
-            _in_force(axis, concrete, evidence) or _premature(case, axis, concrete, place)
-        ):
+        used = evidence.get(f"{axis}_{concrete}", 0.0) if axis == "attention" else 0.0
+        premature = _premature(case, axis, concrete, place)
+        if used < _IN_FORCE and not premature and _possible(case, axis, concrete, place):
             yield concrete
 
 
-def _in_force(axis: str, value: str, evidence: Evidence) -> bool:
-    return axis == "attention" and evidence.get(f"attention_{value}", 0.0) >= _IN_FORCE
-
-
 def _premature(case: Case, axis: str, value: str, place: Place) -> bool:
-    """Return True if the compiler, or a better value that can run there, comes first."""
+    """Return True if compiling, or a better value that can run there, should be tried first."""
     if (axis, value) in _ONLY_COMPILED:
         return not compiled(case)
     better = _SECOND.get((axis, value))

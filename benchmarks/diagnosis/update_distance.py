@@ -32,9 +32,9 @@ def whole(one: Update, reference: Update) -> dict[str, float]:
 
 
 def firm(reference: Update, others: Sequence[Update], parts: Parts) -> tuple[int, ...]:
-    """Tensors in which none of ``others`` is turned by more than `FIRM`, by their number.
+    """Numbers of the tensors that ``others`` turn by at most `FIRM`.
 
-    A tensor that is not updated at all has no direction, and is none of them.
+    A tensor without an update has no direction and is not firm.
     """
     tensors = zip(_cut(reference, parts), *(_cut(other, parts) for other in others), strict=True)
     return tuple(
@@ -47,7 +47,8 @@ def firm(reference: Update, others: Sequence[Update], parts: Parts) -> tuple[int
 def where_firm(
     one: Update, reference: Update, parts: Parts, tensors: Sequence[int]
 ) -> dict[str, float]:
-    """Direction and size over these tensors: means, so that no large one speaks for all."""
+    """Direction and size over these tensors, as means: a large tensor does not outweigh the
+    others."""
     ours, theirs = _cut(one, parts), _cut(reference, parts)
     apart = [_apart(ours[number], theirs[number]) for number in tensors]
     direction, size = np.mean(apart, axis=0)

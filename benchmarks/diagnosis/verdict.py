@@ -6,22 +6,21 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from benchmarks.contracts import Bottleneck, Pass, Replicate, Verdict
+from benchmarks.contracts import Bottleneck, Replicate, Verdict
 from benchmarks.diagnosis import bottleneck as diagnosis_bottleneck
-from benchmarks.diagnosis.bottleneck import Finding
-from benchmarks.diagnosis.roofline import Ceilings
+from benchmarks.diagnosis.bottleneck import Ceilings, Finding
 
 INPUT_SHARE = 0.10
-"""Share of the step that goes away with the loader, from which a case is input-bound."""
+"""Share of the step that vanishes with the loader, above which a case is input-bound."""
 INPUT_STALL = 0.05
-"""Share of the step that the device must stand idle for it: the second, independent sign."""
+"""Share of the step in which the device stands idle for input: the second, independent sign."""
 MILD_SHARE = 0.05
-"""From here to `INPUT_SHARE` the input is worth a word, with low confidence."""
+"""Between this and `INPUT_SHARE` the input is named with low confidence."""
 NOISE_SHARE = 0.5
-"""A difference between FULL and SYNTH must be twice its own uncertainty to be called one; or as
-large as that, with low confidence, where the device was seen to stand idle for it."""
+"""FULL and SYNTH must differ by twice their uncertainty; by once it, with low confidence, if the
+device stood idle for input."""
 WORTH_NAMING = 0.01
-"""Share of the step from which a part of the input stall is named."""
+"""Least share of the step for which a part of the input stall is named."""
 _LOADER_PARTS = {
     "stall": "waiting for batches",
     "copy": "copying them to the device",
@@ -36,13 +35,11 @@ def input_stall(full_rate: float, synth_rate: float) -> float:
     return 1.0 - full_rate / synth_rate
 
 
-def judge(replicates: Sequence[Replicate], ceilings: Ceilings | None = None) -> Verdict:
+def diagnose(replicates: Sequence[Replicate], ceilings: Ceilings | None = None) -> Verdict:
     """Say what limits the case that these replicates measured.
 
-    Args:
-        replicates: of one case.
-        ceilings: achievable rates of the device; without them, or without a profile, a device that
-            is the limit is not told further.
+    Without ``ceilings``, the achievable rates of the device, or without a profile, a device-bound
+    case is not analysed further.
     """
     evidence = _evidence(replicates)
     noise = max(_noise(replicate) for replicate in replicates)
@@ -120,11 +117,9 @@ def _verdict(
 
 
 def _noise(replicate: Replicate) -> float:
-    return math.hypot(*(_relative(timed) for timed in (replicate.full, replicate.synth)))
-
-
-def _relative(timed: Pass) -> float:
-    return math.inf if timed.half_width is None else timed.half_width / timed.rate
+    passes = replicate.full, replicate.synth
+    widths = [math.inf if p.half_width is None else p.half_width / p.rate for p in passes]
+    return math.hypot(*widths)
 
 
 def _too_noisy(noise: float) -> str:

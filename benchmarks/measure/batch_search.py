@@ -1,9 +1,9 @@
-"""The largest batch that fits, found before the measurement: ``batch=auto``.
+"""The search for the largest batch that fits, before the measurement: ``batch=auto``.
 
-Powers of two and the halves in between are tried with real steps, first upwards in doublings from
-the preset's batch, then by bisection. The steps are eager whatever the case, so that a case and
-its compiled neighbour get the same batch, and the allocator is held to a share of the memory, so
-that what compiles, graphs or fragments a little more still fits.
+Powers of two and the halves in between are tried with real steps: upwards in doublings from the
+preset's batch, then by bisection. The steps are eager, so that a case and its compiled neighbour
+get the same batch. They may use a share of the memory only: compiled code, graphs and fragmentation
+need the rest.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import gc
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
@@ -42,12 +43,9 @@ def sizes(divisor: int = 1, most: int = MOST) -> tuple[int, ...]:
 
 
 def largest(fits: Callable[[int], bool], candidates: Sequence[int], start: int) -> int | None:
-    """The largest of ``candidates`` that fits; None if none does.
+    """The largest of the ascending ``candidates`` that fits; None if none does.
 
-    Args:
-        fits: whether a batch fits; what is smaller than one that fits is taken to fit.
-        candidates: in ascending order.
-        start: where to begin, such as a batch that is known to be usual.
+    The search begins at ``start``. If a batch fits, every smaller one is taken to fit.
     """
     usual = max((at for at, size in enumerate(candidates) if size <= start), default=0)
     good, bad, stride = -1, len(candidates), 2  # two candidates further is twice the batch
@@ -68,7 +66,7 @@ def largest(fits: Callable[[int], bool], candidates: Sequence[int], start: int) 
 
 
 def settled(recipe: Recipe, device: torch.device, seed: int) -> Recipe:
-    """``recipe`` with its batch found, if it is to be searched for; else as it is.
+    """``recipe`` with the largest batch if it asks for that; else unchanged.
 
     Raises:
         Refused: no batch of these sizes can be cut into the parts that the recipe asks for.
@@ -84,9 +82,8 @@ def settled(recipe: Recipe, device: torch.device, seed: int) -> Recipe:
         )
     eager = replace(recipe, compile_options=None, graphs=False, cudnn_benchmark=False)
     flags.put_in_force(eager)
-    # cuDNN's plans are kept by shape and by this flag, and not by whether they were benchmarked:
-    # without it the timed passes would run what a trial had chosen without a look. The next
-    # `put_in_force` takes it back.
+    # cuDNN keeps its plans by shape and by this flag. Without the flag the timed passes would reuse
+    # a trial's plan, which was not benchmarked. The next `put_in_force` clears the flag.
     torch.backends.cudnn.deterministic = True
     sample = batch_source.first(recipe, SAMPLES)
 
@@ -96,28 +93,24 @@ def settled(recipe: Recipe, device: torch.device, seed: int) -> Recipe:
         sys.stderr.write(f"A batch of {batch} {'fits' if does_fit else 'does not fit'}.\n")
         return does_fit
 
-    with _Share(device):
+    with _share(device):
         batch = largest(fits, candidates, recipe.batch)
     if batch is None:
         raise MemoryError(f"a batch of {candidates[0]} does not fit")
     return replace(recipe, batch=batch, largest_batch=False)
 
 
-class _Share:
-    """Holds the allocator to `SHARE` of a GPU's memory."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-
-    def __enter__(self) -> None:
-        self._limit(SHARE)
-
-    def __exit__(self, *exc: object) -> None:
-        self._limit(1.0)
-
-    def _limit(self, share: float) -> None:
-        if self._device.type == "cuda":
-            torch.cuda.set_per_process_memory_fraction(share, self._device)
+@contextmanager
+def _share(device: torch.device) -> Iterator[None]:
+    """Hold the allocator to `SHARE` of a GPU's memory."""
+    if device.type != "cuda":
+        yield
+        return
+    torch.cuda.set_per_process_memory_fraction(SHARE, device)
+    try:
+        yield
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0, device)
 
 
 def _filled(sample: Sequence[Tensor], batch: int) -> Batch:

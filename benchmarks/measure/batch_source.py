@@ -61,12 +61,7 @@ def loader(recipe: Recipe, seed: int) -> DataLoader[Batch]:
 
 
 def batches(recipe: Recipe, seed: int) -> Iterator[Batch]:
-    """Yield the batches of `loader` without end, each checked.
-
-    Raises:
-        Refused: a batch is no tuple of tensors, or not of the recipe's size.
-        UnusableData: the data set is empty.
-    """
+    """Yield the batches of `loader` without end, each checked."""
     for made in loader(recipe, seed):
         yield check_recipe.batch(made, recipe.batch)
 
@@ -74,9 +69,6 @@ def batches(recipe: Recipe, seed: int) -> Iterator[Batch]:
 def first(recipe: Recipe, count: int) -> Batch:
     """The first ``count`` samples, or all of fewer, as the loader collates them, read in this
     process.
-
-    Raises:
-        Refused: they are no tuple of tensors.
     """
     few: DataLoader[Batch] = DataLoader(
         recipe.dataset, batch_size=count, collate_fn=_collate(recipe)
@@ -96,18 +88,18 @@ def queue_batches(recipe: Recipe) -> int:
 
 
 def empty_queue(recipe: Recipe, batches: Iterator[Sequence[Tensor]]) -> None:
-    """Throw away what the loader has prepared.
+    """Throw away the batches that the loader has prepared.
 
     A pause (compiling, rewinding) fills the queue, and a pass that starts with a full queue runs
-    faster than the loader can sustain. A pass that starts with an empty one does not: a loader
-    that keeps up fills it again, and one that does not is seen at its own rate from the start.
+    faster than the loader can sustain. A loader that keeps up fills an empty queue again; a slower
+    one shows its own rate from the start.
     """
     for _ in range(queue_batches(recipe)):
         next(batches)
 
 
 def ring(trainer: Trainer, feed: Iterator[Sequence[Tensor]]) -> list[Batch]:
-    """Real batches from ``feed``, placed on the device to be given round and round.
+    """Real batches from ``feed``, placed on the device to be used in turn.
 
     Fewer than `RING` where no more fit beside the model: FULL has shown that one does.
     """

@@ -1,8 +1,8 @@
-"""A node's canary: ``python -m benchmarks.measure.canary`` prints what the node can do, as JSON.
+"""A node's canary: ``python -m benchmarks.measure.canary`` prints the node's speed as JSON.
 
-Fixed work of a second or two, apart from any model: a matrix product, copies on the device and to
-it, empty launches, a loop in plain Python. Each reading is a median, so that one interruption does
-not count.
+Fixed work of a second or two, without any model: a matrix product, copies on the device and to it,
+empty launches, a loop in plain Python. Each reading is a median, so that one interruption does not
+count.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from benchmarks.measure.timestamps import drain, maker
 GEMM = {"cuda": (8192, torch.bfloat16), "cpu": (1024, torch.float32)}
 """Rows and columns of the square product, and its arithmetic."""
 WARM_S = 0.3
-"""A device that rested runs faster at first than it can sustain."""
+"""A rested device runs faster at first than it can sustain."""
 COPY_B = {"cuda": 2**30, "cpu": 2**27}
 TRANSFER_B = 2**28
 LAUNCHES = 10_000

@@ -1,8 +1,7 @@
-"""Holds what a workload hands over against its contract, before a number is made of it.
+"""Checks the recipe, batches and loss of a workload against their contract.
 
-Throughput counts `Recipe.batch` samples a step, whatever the loader gave, and a user's own loader
-may give anything: a batch of another size would be a wrong number. What else is not of the
-documented form would end in the words of some library far below.
+Throughput counts `Recipe.batch` samples a step. A user's own loader may give a batch of another
+size, and the rate would be wrong. Other mistakes would end in an error deep inside some library.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ def batch(made: object, expected: int) -> Batch:
 
 
 def loss(made: object) -> Tensor:
-    """``made``, if it is one number to go back from.
+    """``made``, if it is a single number to differentiate.
 
     Raises:
         Refused: it is something else.

@@ -43,10 +43,11 @@ def _temperature_reader(device: torch.device) -> Callable[[], float | None]:
 
 
 def peak_memory(device: torch.device) -> tuple[int, int]:
-    """Most bytes held for tensors, and reserved, since `reset_peak`; on a CPU: resident ever.
+    """Peak bytes held for tensors, and reserved, since `reset_peak`; on a CPU the peak resident
+    size.
 
-    The latter counts libraries: after its import alone torch 2.11 with CUDA held 495 MiB, and torch
-    2.13 for CPUs 219 MiB, half of a small case.
+    The resident size includes libraries: after import alone, torch 2.11 with CUDA held 495 MiB and
+    torch 2.13 for CPUs 219 MiB, half of a small case.
     """
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device), torch.cuda.max_memory_reserved(device)

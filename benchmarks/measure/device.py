@@ -31,9 +31,9 @@ def choose(name: str | None) -> torch.device:
 
 
 def stay_near(device: torch.device) -> str:
-    """Keep this process and its loader on the CPUs of the GPU's own node; say which they are.
+    """Keep this process and its loader on the CPUs of the GPU's NUMA node; return their list.
 
-    Nothing changes, and nothing is said, where the node is not known or has no CPU of ours.
+    Where the node is unknown, or has no CPU of ours, nothing changes and the list is empty.
     """
     if device.type != "cuda":
         return ""
@@ -56,11 +56,7 @@ def stay_near(device: torch.device) -> str:
 
 
 def cpus(listed: str) -> set[int]:
-    """Read the kernel's notation for a set of CPUs: ``0-3,8`` is 0, 1, 2, 3 and 8.
-
-    Raises:
-        ValueError: it is not in that notation.
-    """
+    """Read the kernel's notation for a set of CPUs: ``0-3,8`` is 0, 1, 2, 3 and 8."""
     numbers: set[int] = set()
     for span in filter(None, listed.split(",")):
         first, _, last = span.partition("-")

@@ -21,16 +21,12 @@ NO_KERNEL = (
     "The attention kernel that was chosen has nothing for this workload's shapes and precision on "
     "this device: choose another attention=."
 )
+_COMPILERS = ("torch._dynamo", "torch._inductor", "torch.fx", "triton")
 _NO_COMPILER = re.compile(r"InvalidCxxCompiler|No working C\+\+ compiler|Failed to find C compiler")
 
 
 def classify(error: BaseException, batch: int) -> tuple[Status, str]:
-    """The status and the sentence that a failed measurement is stored with.
-
-    Args:
-        error: what ended the measurement.
-        batch: samples per step, for the sentence about memory.
-    """
+    """Return status and sentence of a measurement that failed with a batch of ``batch`` samples."""
     text = str(error)
     refused = isinstance(error, Refused | UnknownName)
     if refused or _NO_KERNEL.search(text):
@@ -41,7 +37,7 @@ def classify(error: BaseException, batch: int) -> tuple[Status, str]:
             f"A batch of {batch} does not fit in this device's memory: "
             "choose a smaller batch=, or a precision that needs less."
         )
-    if any(_is_compile_error(link) for link in chain):
+    if any(type(link).__module__.startswith(_COMPILERS) for link in chain):
         return Status.COMPILE_ERROR, _compile_sentence(text)
     if _SHARED_MEMORY.search(text):
         return Status.RUNTIME_ERROR, (
@@ -54,7 +50,7 @@ def classify(error: BaseException, batch: int) -> tuple[Status, str]:
 
 
 def _plainly(error: BaseException) -> str:
-    message = _first_line(str(error))
+    message = first_line(str(error))
     if isinstance(error, SystemExit):
         return f"The workload's code ended the process, with sys.exit({message})."
     return f"{type(error).__name__}: {message}"
@@ -76,12 +72,6 @@ def is_out_of_memory(error: BaseException) -> bool:
     return known or _OUT_OF_MEMORY.search(str(error)) is not None
 
 
-def _is_compile_error(error: BaseException) -> bool:
-    return type(error).__module__.startswith(
-        ("torch._dynamo", "torch._inductor", "torch.fx", "triton")
-    )
-
-
 def _compile_sentence(text: str) -> str:
     if "Python.h" in text:
         return (
@@ -93,10 +83,11 @@ def _compile_sentence(text: str) -> str:
             "torch.compile found no C++ compiler on this worker: install one (apt-get install g++) "
             "or measure with compile=off."
         )
-    return f"torch.compile failed: {_first_line(text)}"
+    return f"torch.compile failed: {first_line(text)}"
 
 
-def _first_line(text: str) -> str:
+def first_line(text: str) -> str:
+    """The first line of an error's message that says something, printable."""
     return _lines(text)[0]
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import multiprocessing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ _ATTENTION = {
     "efficient": _SDP.enable_mem_efficient_sdp,
     "cudnn": _SDP.enable_cudnn_sdp,
 }
-"""What allows or forbids each kernel of `scaled_dot_product_attention`, for the whole process."""
+"""Switches of each `scaled_dot_product_attention` kernel, for the whole process."""
 _ATTENTION_BY_DEFAULT: dict[str, bool] = {
     "math": _SDP.math_sdp_enabled(),
     "flash": _SDP.flash_sdp_enabled(),
@@ -29,10 +29,10 @@ _ATTENTION_BY_DEFAULT: dict[str, bool] = {
 }
 """As torch came."""
 _TRACED = ("attention", "autocast", "float8", "checkpointing", "tf32_matmul", "memory_format")
-"""The flags that decide what the compiler makes of a model."""
+"""The flags that change the compiled code."""
 _COMPILER: Any = torch.compiler.config
 _TAG: str = _COMPILER.cache_key_tag
-"""What the environment asked for."""
+"""As the environment set it."""
 
 
 def put_in_force(recipe: Recipe) -> dict[str, str]:
@@ -88,29 +88,17 @@ def _flags(recipe: Recipe) -> dict[str, object]:
     }
 
 
-def collector(recipe: Recipe) -> contextlib.AbstractContextManager[object]:
-    """Return the context that sets Python's garbage collector for a pass of ``recipe``."""
-    return LooseCollector() if recipe.collect_garbage else QuietCollector()
-
-
-class LooseCollector:
-    """Starts a pass without garbage, and lets the collector work as it likes."""
-
-    def __enter__(self) -> None:
-        gc.collect()
-
-    def __exit__(self, *exc: object) -> None:
-        """Leave the collector as it is."""
-
-
-class QuietCollector:
-    """Keeps Python's garbage collector out of a timed pass."""
-
-    def __enter__(self) -> None:
-        gc.collect()
-        gc.freeze()
-        gc.disable()
-
-    def __exit__(self, *exc: object) -> None:
+@contextmanager
+def collector(recipe: Recipe) -> Iterator[None]:
+    """Begin a pass without garbage, and collect none in it unless ``recipe`` says so."""
+    gc.collect()
+    if recipe.collect_garbage:
+        yield
+        return
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
         gc.enable()
         gc.unfreeze()

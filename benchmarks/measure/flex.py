@@ -21,15 +21,15 @@ _plain: Callable[..., Tensor] = functional.scaled_dot_product_attention
 
 
 def put_in_place(*, enabled: bool) -> None:
-    """Have every later call of `F.scaled_dot_product_attention` be FlexAttention, or torch's own.
+    """Replace `F.scaled_dot_product_attention` by FlexAttention for later calls, or undo that.
 
-    A name that a module took from `torch.nn.functional` by itself is not reached.
+    A module that imported the function by name keeps torch's own.
     """
     functional.scaled_dot_product_attention = _attend if enabled else _plain
 
 
 def forget_shapes() -> None:
-    """Let the compiler begin anew, if it is in place: it gives up after eight shapes."""
+    """Reset the compiler's count of shapes, if FlexAttention is used: it gives up after eight."""
     if functional.scaled_dot_product_attention is _attend:
         torch._dynamo.reset()
 
@@ -44,11 +44,7 @@ def _attend(  # noqa: PLR0913, PLR0917 - torch's own signature
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Compute what `scaled_dot_product_attention` computes, where FlexAttention can.
-
-    Raises:
-        Refused: a mask of the model's own, or dropout, which it has no equal of.
-    """
+    """Compute what `scaled_dot_product_attention` computes, where FlexAttention can."""
     if attn_mask is not None or dropout_p:
         raise Refused("attention=flex takes causal and full attention, without mask and dropout.")
     query, key, value = _cast(query), _cast(key), _cast(value)
@@ -88,5 +84,5 @@ def _kernel() -> Callable[..., Any]:
 
 @cache
 def _compiled() -> Callable[..., Any]:
-    # Whole or not at all: what the compiler gives up on would run as the formula, in silence.
+    # fullgraph: otherwise a part that the compiler gives up on would run as the formula, silently.
     return torch.compile(flex_attention, dynamic=False, fullgraph=True)

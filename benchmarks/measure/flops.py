@@ -1,8 +1,8 @@
-"""Counts what one optimizer step has to do: FLOP, and bytes between the device and its memory.
+"""Counts the work of one optimizer step: FLOP, and bytes between the device and its memory.
 
-Counted on an eager step of a few samples and scaled to the batch: every operation's work is a
-constant (weights) and a part for each sample, which two small batches tell apart. What a case does
-beside the model's own arithmetic (recomputed activations, padding) is never counted.
+An eager step of a few samples is counted and scaled to the batch. Two small batches separate each
+operation's constant part (weights) from its part per sample. Recomputed activations and padding are
+not counted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from benchmarks.workload import Batch, Context, Recipe
 FEW, MORE = 2, 4
 """Samples: batch norm needs two, and two numbers make a line."""
 _COPIES = frozenset({"_to_copy", "copy_", "clone", "fill_", "zero_", "cat"})
-"""Not elementwise by name, and fused away by a compiler like what is."""
+"""Copies, which a compiler fuses away like elementwise operations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +111,11 @@ def count(
     flops: float | None = None,
     peak: tuple[Peak, str] | None = None,
 ) -> contracts.Work:
-    """Count the step of an eager ``trainer``; its weights are of no use afterwards.
+    """Count the step of a ``trainer`` that is eager, without checkpointing; its weights become
+    useless.
 
-    Args:
-        trainer: eager, in the case's precision, without checkpointing.
-        batch: `MORE` samples on the host; fewer only if the case itself has fewer.
-        flops: by formula, of a sample.
-        peak: the device's row and the dtype, for the roofline.
+    ``batch`` has `MORE` samples on the host, fewer only if the case itself has fewer. ``flops`` is
+    the formula's value for one sample; ``peak`` has the device's row and the dtype.
     """
     recipe = trainer.recipe
     few = trainer.place(tuple(part[:FEW] for part in batch))
@@ -224,7 +222,7 @@ def _operation(
 
 
 def _is_view(func: Any) -> bool:
-    """Return True if the operation only looks at memory in another way."""
+    """Return True if the operation is a view: it moves no memory."""
     if func.overloadpacket.__name__ == "_unsafe_view":  # its schema does not say so
         return True
     returns = func._schema.returns

@@ -1,8 +1,8 @@
 """A whole optimizer step captured as one CUDA graph and replayed.
 
-The host then launches one graph instead of each kernel. Everything that the step touches must keep
-its address: inputs are copied into buffers of the graph, gradients live in the graph's own memory.
-What the host decides from a value on the device (a gradient scaler) cannot be in a graph.
+The host then launches one graph instead of each kernel. All tensors of the step must keep their
+addresses: inputs are copied into buffers of the graph, gradients live in its own memory. A decision
+of the host on a device value (a gradient scaler) cannot be in a graph.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.catalog.catalog import Refused
+from benchmarks.measure.failures import first_line
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
 
@@ -23,7 +24,7 @@ WARM_UP = 3
 
 
 class GraphedTrainer(Trainer):
-    """Captures the step at its first call, after a few that are not captured."""
+    """Captures the step at its first call, after a few uncaptured warm-up steps."""
 
     def __init__(self, recipe: Recipe, device: torch.device) -> None:
         super().__init__(capturable(recipe), device)
@@ -81,7 +82,7 @@ class GraphedTrainer(Trainer):
 
 
 def trainer(recipe: Recipe, device: torch.device) -> Trainer:
-    """Return the trainer that steps ``recipe``, launch by launch or as one graph."""
+    """Return the trainer of ``recipe``: launch by launch, or as one graph."""
     return GraphedTrainer(recipe, device) if recipe.graphs else Trainer(recipe, device)
 
 
@@ -95,6 +96,5 @@ def capturable(recipe: Recipe) -> Recipe:
 
 def refusal(error: BaseException) -> str:
     """One sentence: graphs=on cannot capture this step, and why."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    why = lines[0][:300].rstrip(".") if lines else type(error).__name__
+    why = first_line(str(error) or type(error).__name__)[:300].rstrip(".")
     return f"graphs=on cannot capture this step as one CUDA graph: {why}."

@@ -1,9 +1,8 @@
-"""Runs what `benchmarks.diagnosis.parity` judges: the timed case, its base, the reference twice.
+"""Runs the trainings that `benchmarks.diagnosis.parity` compares: case, base, reference twice.
 
-The case comes first, while its trainer still exists. The others are built when the trainer is gone,
-one after the other, so that the device holds one model at a time. What they computed is kept in
-the cache folder under a hash of everything that it depends on: the input itself, the recipe, the
-device, torch, and the code.
+The case runs first, while its trainer still exists. The others are built one after the other once
+the trainer is gone, so that the device holds one model at a time. Their trajectories are kept in
+the cache folder, under a hash of all that they depend on: input, recipe, device, torch and code.
 """
 
 from __future__ import annotations
@@ -28,12 +27,11 @@ from benchmarks.diagnosis import parity
 from benchmarks.measure import batch_source, flags
 from benchmarks.measure.failures import classify, is_out_of_memory
 from benchmarks.measure.trainer import Trainer
-from benchmarks.measure.trajectory import TooSlow, follow
-from benchmarks.measure.trajectory_cache import Shelf
+from benchmarks.measure.trajectory import Shelf, TooSlow, follow
 from benchmarks.workload import Batch, Context, Recipe
 
 LIMIT_S = 240.0
-"""Longest that the steps of one reference may take; a larger model is not compared, and told so."""
+"""Longest time for the steps of one reference; a slower model is not compared, with this reason."""
 PHASE = "parity"
 FIRST, AGAIN, SHAKEN, BASE = "first", "again", "shaken", "base"
 LAST_BIT = 2.0**-23
@@ -47,7 +45,7 @@ _FACTS = (
 
 @dataclass
 class Check:
-    """One case on its way to a verdict; nothing that goes wrong in it costs the measurement."""
+    """The parity check of one case; its errors never cost the measurement."""
 
     case: contracts.Case
     """Normalised, its preset resolved."""
@@ -106,7 +104,7 @@ class Check:
         exact = _reference_of(self.case)
         reference = parity.Reference(*(self._kept(role, exact) for role in (FIRST, AGAIN, SHAKEN)))
         base = self._kept(BASE, base_of(self.case))
-        self._parity = parity.judge(self._trajectory, base, reference, parity.rule(precision))
+        self._parity = parity.compare(self._trajectory, base, reference, parity.rule(precision))
 
     def _kept(self, role: str, case: contracts.Case) -> parity.Trajectory:
         """A trajectory, computed unless another process has done so."""
@@ -121,14 +119,15 @@ class Check:
         return trajectory
 
     def _fitted(self, role: str, case: contracts.Case) -> parity.Trajectory:
-        """In fp32 a batch may not fit that fits the case: its blocks are then computed twice."""
+        """Compute a trajectory; if fp32 does not fit in memory, recompute the blocks'
+        activations."""
         recipe = self._recipe(case)
         try:
             return self._computed(role, recipe)
         except Exception as error:
             if not (recipe.blocks and is_out_of_memory(error)):
                 raise
-        # Only here does nothing hold the tensors of the step that failed any more.
+        # Outside of the except clause nothing holds the failed step's tensors any more.
         del recipe
         free(self.context.device)
         return self._computed(role, replace(self._recipe(case), checkpointing=True))
@@ -161,7 +160,7 @@ class Check:
 
 
 def depends(facts: Mapping[str, str]) -> dict[str, str]:
-    """The facts that a computation depends on beside its input and its case."""
+    """Facts of the environment that a trajectory depends on, beside input and case."""
     return {name: facts.get(name, "") for name in _FACTS}
 
 
@@ -185,7 +184,7 @@ def _with_batch(case: contracts.Case, axes: Mapping[str, str]) -> contracts.Case
 
 
 def inputs(recipe: Recipe, seed: int) -> list[Batch]:
-    """Batches on the host, with whatever the loss would draw by itself drawn beforehand."""
+    """Batches on the host, with the loss's own random numbers already drawn."""
     batches = list(itertools.islice(batch_source.batches(recipe, seed), batch_source.RING))
     if recipe.draw is None:
         return batches
@@ -195,7 +194,7 @@ def inputs(recipe: Recipe, seed: int) -> list[Batch]:
 
 
 def without_dropout(model: nn.Module) -> None:
-    """Let no layer drop anything: compilers and layouts would each drop something else."""
+    """Switch dropout off: compilers and layouts would each drop other entries."""
     for layer in model.modules():
         if isinstance(layer, nn.modules.dropout._DropoutNd):
             layer.p = 0.0
@@ -204,7 +203,7 @@ def without_dropout(model: nn.Module) -> None:
 
 
 def shake(model: nn.Module, seed: int) -> None:
-    """Move every weight by up to one rounding, each by its own part of it."""
+    """Change every weight by up to one rounding, each by a random share of it."""
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weight in model.parameters():
@@ -214,7 +213,7 @@ def shake(model: nn.Module, seed: int) -> None:
 
 @contextmanager
 def _deterministic() -> Iterator[None]:
-    """Only algorithms that repeat themselves, as far as torch has them; it warns of the others."""
+    """Use deterministic algorithms where torch has them; ignore its warnings about the others."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.backends.cudnn.benchmark = False

@@ -30,11 +30,11 @@ from benchmarks.workload import Batch
 CLOCK_AGREEMENT = 0.005
 """Event span and wall clock of a pass must agree this closely."""
 TAIL = 0.02
-"""Mean and median step time further apart than this: a few steps carry much of the time."""
+"""Relative difference of mean and median step above which a few slow steps carry much time."""
 REFILL_STEPS = 3
 """Untimed steps before a pass, at least."""
 QUEUES = 3
-"""Loader queues that a FULL window holds at least, or the queue's own filling weighs too much."""
+"""A FULL window holds at least so many loader queues, or filling the queue weighs too much."""
 _SPANS = {"warmup": (0.2, 0.4), "full": (0.4, 0.7), "synth": (0.7, 1.0)}
 """Share of a replicate's progress that each phase covers."""
 
@@ -79,9 +79,8 @@ class Passes:
         if compilation.graphs_skipped():
             self._flags.append("cudagraphs_skipped")
         retries, compiled = conditions.allocator_retries(self._device), compilation.read()
-        timed = beside.TimedPasses(full, synth)
         asked = self._asked_beside(full, synth)
-        also = beside.run(self._trainer, ring, timed, asked, self._reporter, self._trace)
+        also = beside.run(self._trainer, ring, (full, synth), asked, self._reporter, self._trace)
         return contracts.Replicate(
             seed=seed,
             import_s=import_s,
@@ -134,7 +133,7 @@ class Passes:
         scale = self._trainer.scale
         with flags.collector(self._trainer.recipe):
             self._trainer.rewind(seed)
-            # After every pause, because a pause fills the queue, which the pass would then live on.
+            # A pause fills the queue, and the pass would be fed from it.
             batch_source.empty_queue(self._trainer.recipe, batches)
             # A loader that keeps up has its queue again after one round of its processes; without
             # these steps the wait for that round would be taken for a stall.

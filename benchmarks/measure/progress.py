@@ -11,12 +11,12 @@ from benchmarks import contracts
 from benchmarks.progress_bar import ProgressBar
 
 PULSE_S = 1.0
-"""A sign of life at least so often, also while a compiler keeps the main thread busy."""
+"""Longest time between two signs of life, also while a compiler keeps the main thread busy."""
 
 PATIENCE_S = {"warmup": 240.0, "full": 60.0, "synth": 60.0, "phases": 60.0, "profile": 180.0}
-"""Without a finished step for so long a phase of steps hangs: the signs of life end, and the
-supervisor sees it. Building and the first step may be silent for as long as they compile; warm-up
-may hold a second compilation."""
+"""Longest time of a phase without a finished step. Then the signs of life end, and the supervisor
+sees that it hangs. Building and the first step have no limit, for they may compile; warm-up may
+hold a second compilation."""
 
 
 class Reporter:

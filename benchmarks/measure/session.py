@@ -31,14 +31,7 @@ from benchmarks.workload_module import Sizes
 def measure(
     spec: contracts.ProcessSpec, device: torch.device, reporter: Reporter, import_s: float = 0.0
 ) -> contracts.Result:
-    """Measure one replicate.
-
-    Args:
-        spec: what to measure, and how.
-        device: where.
-        reporter: is told of the progress.
-        import_s: how long torch took to load.
-    """
+    """Measure one replicate; ``import_s`` is how long torch took to load."""
     session = _Session(spec, device, reporter, import_s)
     try:
         return session.measured()
@@ -52,9 +45,9 @@ def measure(
 def protocol_after(
     spec: contracts.ProcessSpec, full: contracts.Pass, synth: contracts.Pass
 ) -> contracts.Protocol:
-    """Return the protocol that remains after these timed passes.
+    """Return the protocol for the passes after timing: all of it, or timing only.
 
-    A case that beats neither rate of ``spec.beat`` is timed and no more.
+    A case that beats neither rate of ``spec.beat`` gets timing only.
     """
     beaten = spec.beat is None or full.rate > spec.beat[0] or synth.rate > spec.beat[1]
     return spec.protocol if beaten else spec.protocol.timing_only()
@@ -91,7 +84,7 @@ class _Session:
     def measured(self) -> contracts.Result:
         """Build, run every pass, and tell what they gave."""
         result, check = self._timed()
-        # The trainer is gone by here, and what follows needs its memory.
+        # The trainer is gone by now: the next steps need its memory.
         if result.status is not contracts.Status.OK:
             return result
         if check is not None:
@@ -102,7 +95,7 @@ class _Session:
         return result.model_copy(update={"efficiency": self._efficiency()})
 
     def _timed(self) -> tuple[contracts.Result, Check | None]:
-        """The timed passes, and the parity of the very trainer that was timed, if it is asked."""
+        """Run the timed passes, then follow the timed trainer for parity if that is requested."""
         from_s = time.perf_counter()
         trainer = self._trainer()
         spec = self._spec
@@ -163,7 +156,7 @@ class _Session:
 
 
 def _repro(case: contracts.Case, spec: contracts.ProcessSpec) -> str:
-    """A command that measures ``case`` again, with nothing left to a default of the day."""
+    """A command that measures ``case`` again and leaves nothing to a default."""
     words = ["python", "-m", "benchmarks", case.workload]
     words += [f"{axis}={value}" for axis, value in case.axes.items()]
     words += ["--preset", case.preset, "--seed", str(spec.seed)]
@@ -176,12 +169,7 @@ def _repro(case: contracts.Case, spec: contracts.ProcessSpec) -> str:
 
 
 def build(case: contracts.Case, context: Context) -> Recipe:
-    """The workload's recipe with every axis applied.
-
-    Args:
-        case: normalised, its preset resolved.
-        context: device, data and seed.
-    """
+    """The workload's recipe with every axis of the normalised ``case`` applied."""
     torch.manual_seed(context.seed)
     recipe = _proposed(case, context)
     for name, value in catalog.settings(case).items():

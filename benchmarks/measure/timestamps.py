@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -50,13 +51,9 @@ class HostMark:
         return (end._at_ns - self._at_ns) / 1e6
 
 
-def _cuda_mark() -> Mark:
-    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-
-
 def maker(device: torch.device) -> Callable[[], Mark]:
     """Return the function that makes marks for ``device``."""
-    return _cuda_mark if device.type == "cuda" else HostMark
+    return partial(torch.cuda.Event, enable_timing=True) if device.type == "cuda" else HostMark
 
 
 def drain(device: torch.device) -> None:

@@ -1,7 +1,7 @@
-"""Brings a batch from the host to the device, in the form that the step wants.
+"""Brings a batch from the host to the device, in the form that the step needs.
 
-On the compute stream by default: the copy is part of the step's time. `SideStream` copies beside
-the computation instead, and keeps marks from which the loop reads what that hid.
+By default on the compute stream: the copy is part of the step's time. `SideStream` copies beside
+the computation, with marks from which the loop reads how much of the copy was hidden.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Trainer:
         self._forward = self._loss
         if recipe.compile_options is not None:
             self._forward = torch.compile(self._loss, **recipe.compile_options)
-        # A module may keep what is no tensor in its state; it stays as it is.
+        # A module's state may hold other values than tensors; they stay unchanged.
         self._start = {
             name: value.detach().cpu().clone()
             for name, value in self.model.state_dict().items()
@@ -119,7 +119,7 @@ class Trainer:
         return torch.autocast(self.device.type, dtype=self.recipe.autocast)
 
     def changed(self) -> None:
-        """Be told that the model computes something else from here: nothing is kept of it."""
+        """Forget captured code: the model computes something else from now on."""
 
     def rewind(self, seed: int) -> None:
         """Go back to the initial weights, so that every pass times the same mathematics.
@@ -149,12 +149,9 @@ def _on_the_host(state: Any) -> Any:
 def _begin_momentum(optimizer: torch.optim.Optimizer) -> None:
     """Give a fused SGD its momentum before its first step, whose gradient a scaler may discard.
 
-    torch (2.11 to 2.13) allocates it in that step and leaves the memory as it was found when the
-    gradient is not finite: the next update adds whatever lay there, and training ends in NaN. The
-    first momentum is the gradient itself, which is what zeros become where nothing is dampened.
-
-    Raises:
-        Refused: a dampened one, whose first momentum zeros would change.
+    torch (2.11 to 2.13) allocates it in that step and leaves it uninitialised when the gradient is
+    not finite. The next update adds that memory, and training ends in NaN. Zeros become the
+    gradient itself in the first step, which is right as long as nothing is dampened.
     """
     for group in optimizer.param_groups if isinstance(optimizer, torch.optim.SGD) else ():
         if not group["fused"] or not group["momentum"]:
@@ -170,11 +167,7 @@ def _begin_momentum(optimizer: torch.optim.Optimizer) -> None:
 
 
 def _parts(recipe: Recipe) -> int:
-    """Return the number of parts in which a batch goes through the model.
-
-    Raises:
-        Refused: the batch cannot be cut into so many equal parts.
-    """
+    """Return the number of parts in which a batch goes through the model."""
     if recipe.batch % recipe.accumulation:
         raise Refused(
             f"accumulation={recipe.accumulation} needs a batch that {recipe.accumulation} divides, "

@@ -1,11 +1,15 @@
-"""Follows a trainer over a few steps and notes what it computed."""
+"""Follows a trainer over a few steps; keeps what it computed from one process to the next."""
 
 from __future__ import annotations
 
 import math
+import os
 import time
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -17,19 +21,19 @@ from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch
 
 ENTRIES = 4096
-"""Of each parameter tensor that are compared: a wrong update is wrong in more than a few."""
+"""Entries of each parameter tensor that are compared: a wrong update is wrong in many."""
 PRELUDE = 4
-"""Steps before it counts: what compiles, or is captured, does so for these batches."""
+"""Untimed steps for compilation and capture."""
 SETTLING = 20
-"""Steps in which a gradient scaler may look for its scale at most."""
+"""Most steps that a gradient scaler may need to find its scale."""
 
 
 HOPELESS = 4.0
-"""Times the limit from which the first few steps are enough to give up."""
+"""If the first steps foretell so many times the limit, following gives up at once."""
 
 
 class TooSlow(Exception):
-    """So many steps would take longer than is allowed; the message says how long."""
+    """The steps would take longer than allowed; the message says how long."""
 
 
 def follow(
@@ -41,18 +45,9 @@ def follow(
     limit_s: float = float("inf"),
     tell: Callable[[int], None] = lambda step: None,  # noqa: ARG005
 ) -> Trajectory:
-    """Take ``steps`` steps from the initial weights, over ``batches`` round and round.
+    """Take ``steps`` steps from the initial weights, over ``batches`` in turn.
 
-    Args:
-        trainer: what steps; it may have been timed before.
-        batches: host batches.
-        seed: of whatever is drawn on the way.
-        steps: how many.
-        limit_s: seconds that they may take, as the steps so far foretell.
-        tell: told each step.
-
-    Raises:
-        TooSlow: they would take longer.
+    Raises `TooSlow` once the steps so far foretell more than ``limit_s`` seconds.
     """
     _settle(trainer, batches)
     trainer.rewind(seed)
@@ -95,7 +90,7 @@ def _settle(trainer: Trainer, batches: Sequence[Batch]) -> None:
 
 @contextmanager
 def _norms(trainer: Trainer) -> Iterator[list[float]]:
-    """The gradient's norm before each update; none where the update is replayed from a graph."""
+    """The gradient's norm before each update; none where a graph replays the update."""
     norms: list[float] = []
 
     def note(optimizer: torch.optim.Optimizer, *_: object) -> None:
@@ -137,3 +132,60 @@ def _some(weight: Tensor) -> Tensor:
     kept = flat[::stride].float()
     weighted: Tensor = kept * math.sqrt(flat.numel() / kept.numel())
     return weighted
+
+
+KEPT = 60
+"""Files kept, newest first: each night's code has references of its own."""
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """A folder of trajectories by key. Each file is complete or absent, even with several
+    writers."""
+
+    folder: Path
+
+    def load(self, key: str) -> Trajectory | None:
+        """Return the trajectory under ``key``; None if there is none, or it cannot be read."""
+        try:
+            with self._path(key).open("rb") as file, np.load(file, allow_pickle=False) as kept:
+                steps = (int(step) for step in kept["gradient_steps"])
+                norms = (float(norm) for norm in kept["gradient_norms"])
+                return Trajectory(
+                    tuple(float(loss) for loss in kept["losses"]),
+                    dict(zip(steps, norms, strict=True)),
+                    kept["update"],
+                    tuple(int(part) for part in kept["parts"]),
+                    int(kept["skips"]),
+                )
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            return None
+
+    def keep(self, key: str, trajectory: Trajectory) -> None:
+        """Keep ``trajectory``; a full disk is ignored."""
+        half = self.folder / f".{key}.{os.getpid()}"
+        with suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            try:
+                with half.open("wb") as file:
+                    np.savez(
+                        file,
+                        losses=np.array(trajectory.losses),
+                        gradient_steps=np.array(list(trajectory.gradient_norms)),
+                        gradient_norms=np.array(list(trajectory.gradient_norms.values())),
+                        update=trajectory.update,
+                        parts=np.array(trajectory.parts, dtype=np.int64),
+                        skips=np.array(trajectory.skips),
+                    )
+                half.replace(self._path(key))
+            finally:
+                half.unlink(missing_ok=True)
+            self._trim()
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}.npz"
+
+    def _trim(self) -> None:
+        files = sorted(self.folder.glob("*.npz"), key=lambda path: path.stat().st_mtime)
+        for path in files[:-KEPT]:
+            path.unlink(missing_ok=True)

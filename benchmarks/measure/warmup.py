@@ -15,11 +15,11 @@ AGREE = 0.01
 SPIKE = 1.10
 """No step of them may be so many times the median."""
 SLOPE = 0.002
-"""A noisy loader never passes the two rules above; then three blocks as flat as this will do."""
+"""A noisy loader never meets the two rules above; three blocks as flat as this suffice."""
 QUIET_STEPS = 10
 """Steps without a new graph or a grown allocator."""
 SETTLED_S = 5.0
-"""The temperature must have kept within the protocol's span for so long."""
+"""Time for which the temperature must stay within the protocol's span."""
 CAP_AFTER = 3.0
 """The cap in steps holds only after so many times the floor in seconds."""
 

@@ -73,8 +73,8 @@ def bench(
     if trace is not None and (why := trace_file.fault(trace)):
         raise Stop(why)
     profiled = profile or trace is not None
-    wanted = {"efficiency": True, "phases": profiled, "profile": profiled, "parity": parity}
-    update: dict[str, object] = {switch: True for switch, on in wanted.items() if on}
+    requested = {"efficiency": True, "phases": profiled, "profile": profiled, "parity": parity}
+    update: dict[str, object] = {switch: True for switch, on in requested.items() if on}
     if replicates:
         update["replicates"] = replicates
     file = trace.absolute() if trace else None

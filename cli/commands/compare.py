@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
 from cli import options, revision
 from cli.client import ServiceClient, read
 from cli.exits import Away, Exit, Stop
-from cli.output import output_format
-from cli.output.console import Console
-from cli.output.lines import say
-from cli.output.output_format import OutputFormat
-from service.schemas.series import Changes, ChangeVerdict, RevisionChange, SeriesPoint
+from cli.output.console import Console, OutputFormat, chosen, paper, table
+from cli.output.lines import remark, say
+from service.schemas import series
 from service.wording import formats
 
 _COLOUR = {"faster": "green", "slower": "red"}
@@ -42,14 +37,14 @@ def compare(
     if a case got slower; else 4 if one lacks a result of either revision, or may have got slower
     and was not measured well enough. A case that is not clear otherwise leaves it at 0.
     """
-    shown_as = output_format.chosen(markdown=markdown, as_json=as_json)
+    shown_as = chosen(markdown=markdown, as_json=as_json)
     with ServiceClient(url) as client:
         text, compared = _comparison(client, (base, contender), suite, project)
         if shown_as is OutputFormat.MARKDOWN:
             between = (compared.baseline, compared.contender)
             text = client.comparison(*between, suite, project, "markdown")
     if shown_as is OutputFormat.TABLE:
-        show(compared.changes, compared.baseline, compared.contender, output_format.paper())
+        show(compared.changes, compared.baseline, compared.contender, paper())
     else:
         say(text.rstrip("\n"))
     raise typer.Exit(outcome(compared.changes))
@@ -57,8 +52,9 @@ def compare(
 
 def _comparison(
     client: ServiceClient, names: tuple[str, str], suite: str | None, project: str | None
-) -> tuple[str, Changes]:
-    """Ask by the names as given; if the service does not know them, by the commits git knows."""
+) -> tuple[str, series.Changes]:
+    """Compare by the names as given; if the service does not know them, by git's commits of these
+    names."""
     try:
         text = client.comparison(*names, suite, project)
     except Away:
@@ -68,51 +64,45 @@ def _comparison(
         if commits == [*names]:
             raise
         text = client.comparison(commits[0], commits[1], suite, project)
-    return text, read(Changes, text)
+    return text, read(series.Changes, text)
 
 
-def outcome(changes: Sequence[RevisionChange]) -> Exit:
+def outcome(changes: Sequence[series.RevisionChange]) -> Exit:
     """Print how many cases are unclear, undecided or missing, and return the exit code."""
     verdicts = Counter(change.verdict for change in changes)
     undecided = sum(change.undecided for change in changes)
-    if unclear := verdicts[ChangeVerdict.UNCLEAR] - undecided:
-        _remark(f"Not clear: {unclear} of {len(changes)} cases; the notes say why.")
+    if unclear := verdicts[series.ChangeVerdict.UNCLEAR] - undecided:
+        remark(f"Not clear: {unclear} of {len(changes)} cases; the notes say why.")
     if undecided:
-        _remark(f"Not decided: {undecided} of {len(changes)} cases; the notes say what it takes.")
-    if missing := verdicts[ChangeVerdict.MISSING]:
-        _remark(f"Not compared: {missing} of {len(changes)} cases lack a result.")
-    if verdicts[ChangeVerdict.SLOWER]:
+        remark(f"Not decided: {undecided} of {len(changes)} cases; the notes say what it takes.")
+    if missing := verdicts[series.ChangeVerdict.MISSING]:
+        remark(f"Not compared: {missing} of {len(changes)} cases lack a result.")
+    if verdicts[series.ChangeVerdict.SLOWER]:
         return Exit.FAILED
     return Exit.TIMEOUT if missing or undecided or not changes else Exit.OK
 
 
-def _remark(sentence: str) -> None:
-    say(sentence, sys.stderr)
-
-
 def show(
-    changes: Sequence[RevisionChange], baseline: str, contender: str, console: Console
+    changes: Sequence[series.RevisionChange], baseline: str, contender: str, console: Console
 ) -> None:
     """Print one line a case."""
     if not changes:
         console.print(formats.NOTHING_TO_COMPARE, highlight=False, soft_wrap=True)
         return
     before, after = formats.revision(baseline), formats.revision(contender)
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    table.add_column("case", min_width=22)
-    for heading in (before, after, "change", "95 % interval"):
-        table.add_column(heading, justify="right")
-    table.add_column("verdict", no_wrap=True)
+    right = (before, after, "change", "95 % interval")
+    drawn = table("case", *right, "verdict", right=right, whole=("verdict",))
+    drawn.columns[0].min_width = 22
     several = len({change.project for change in changes}) > 1
     for change in changes:
-        table.add_row(*_cells(change, several=several))
-    console.print(table)
+        drawn.add_row(*_cells(change, several=several))
+    console.print(drawn)
     for note in dict.fromkeys(change.note for change in changes if change.note):
         said = sorted({change.verdict for change in changes if change.note == note})
         console.print(f"{' and '.join(said)}: {note}", style="dim", highlight=False)
 
 
-def _cells(change: RevisionChange, *, several: bool) -> tuple[str | Text, ...]:
+def _cells(change: series.RevisionChange, *, several: bool) -> tuple[str | Text, ...]:
     interval, owner = "", change.project if several else ""
     if change.change_low is not None and change.change_high is not None:
         interval = f"{formats.change(change.change_low)} to {formats.change(change.change_high)}"
@@ -126,7 +116,7 @@ def _cells(change: RevisionChange, *, several: bool) -> tuple[str | Text, ...]:
     )
 
 
-def _measured(estimate: SeriesPoint | None, unit: str) -> str:
+def _measured(estimate: series.SeriesPoint | None, unit: str) -> str:
     if estimate is None:
         return formats.DASH
     spread = formats.half_width(estimate.value, estimate.low, estimate.high, unit)

@@ -14,7 +14,7 @@ from benchmarks.contracts import Direction
 from cli import detect_input
 from cli.detect_order import disorder, repeated
 from cli.exits import Exit, Stop
-from cli.output.lines import say
+from cli.output.lines import remark
 from service.analysis.detection import alarms as detection_alarms
 from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.history import History, Refused, between_units
@@ -61,7 +61,7 @@ def detect(
 
 
 LONG, POINT_S = 10_000, 0.002
-"""Points whose replay nobody should have to wait for without a word, and what one of them takes."""
+"""Length of a history whose replay is announced, and the time that one point takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class DetectOptions:
 def run(source: str, options: DetectOptions, direction: str, *, csv: bool) -> int:
     """Analyse every history of ``source``; a refused one is a line of its own and exit code 1.
 
-    ``direction`` is that of the histories that do not say theirs.
+    Histories without a direction have ``direction``.
     """
     _check(options, direction)
     read = detect_input.from_csv if csv else detect_input.from_json_lines
@@ -109,7 +109,7 @@ def _answers(
             try:
                 history = _history(line)
                 if options.online and len(history.values) >= LONG:
-                    say(_patience(len(history.values)), sys.stderr)
+                    remark(_patience(len(history.values)))
                 yield {"id": line.id, **_analysed(history, options, _warnings(read))}
             except Refused as refusal:
                 yield {"id": line.id, "error": str(refusal)}
@@ -153,7 +153,7 @@ def _analysed(
 def replayed(
     alarms: Sequence[detection_alarms.Alarm], whole: Detection, warnings: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Alarms as they are printed, with what is odd in the whole history and in what they tell."""
+    """The printed alarms, with warnings about the whole history and about the changes."""
     return {
         "alarms": [{"at": alarm.at, **shown(alarm.change)} for alarm in alarms],
         "warnings": [*warnings, *_worded(whole), *_units([alarm.change for alarm in alarms])],
@@ -174,7 +174,7 @@ def _worded(analysed: Detection) -> Iterator[str]:
 
 
 def _units(changes: Sequence[ChangePoint]) -> Iterator[str]:
-    """A change of unit is a change of level, and is said to look like the former."""
+    """Say that a change of level looks like a change of unit."""
     for change in changes:
         factor = between_units(change.before, change.after)
         if factor:
@@ -185,7 +185,7 @@ def _units(changes: Sequence[ChangePoint]) -> Iterator[str]:
 
 
 def shown(change: ChangePoint) -> dict[str, Any]:
-    """A change as it is printed, six digits after the point where they can matter."""
+    """The printed change, with six significant digits."""
     return {
         key: float(f"{value:.6g}") if isinstance(value, float) else value
         for key, value in asdict(change).items()

@@ -13,8 +13,8 @@ from cli.durations import seconds
 from cli.local import climb as climbing
 from cli.local.measure import read_protocol, set_up
 from cli.options import Json
-from cli.output import climb_report, output_format
-from cli.output.console import Console
+from cli.output import climb_report
+from cli.output.console import Console, paper
 from cli.output.lines import say
 
 
@@ -55,5 +55,5 @@ def diagnose(
     if as_json:
         say(json.dumps(climb.document()))
     else:
-        climb_report.show(climb, output_format.paper())
+        climb_report.show(climb, paper())
     raise typer.Exit(climbing.exit_code(climb))

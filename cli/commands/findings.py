@@ -8,14 +8,11 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich import box
-from rich.table import Table
 
 from cli import options
 from cli.client import ServiceClient, read
 from cli.exits import Stop
-from cli.output import output_format
-from cli.output.console import Console
+from cli.output.console import ROOMY, Console, paper, table
 from cli.output.lines import say
 from service.schemas.findings import AffectedSeries, FindingSummary, FindingView, MorningReport
 from service.schemas.jobs import Listing
@@ -63,7 +60,7 @@ def list_findings(
     """List findings that ask for attention, the newest first."""
     active = None if closed or state is not None else "true"
     with ServiceClient(url) as client:
-        text = client.findings(state=state, kind=kind, active=active, limit=limit)
+        text = client.text("findings", state=state, kind=kind, active=active, limit=limit)
     page = read(Listing[FindingSummary], text)
     if as_json:
         say(text)
@@ -77,7 +74,7 @@ def show(
 ) -> None:
     """Show one finding: its series, how far each moved, and what was done with it."""
     with ServiceClient(url) as client:
-        _show(client.finding(finding), as_json=as_json)
+        _show(client.text("findings", finding), as_json=as_json)
 
 
 @app.command("report")
@@ -89,7 +86,7 @@ def report(
 ) -> None:
     """Show what was found lately, and how much of it is expected to be false."""
     with ServiceClient(url) as client:
-        text = client.finding_report(hours)
+        text = client.text("findings", "report", hours=hours)
     recent = read(MorningReport, text)
     if as_json:
         say(text)
@@ -127,7 +124,10 @@ def assign(
     if body.get("due_on") == "":
         body["due_on"] = None
     with ServiceClient(url) as client:
-        _show(client.plan_finding(finding, body | _by(actor, version)), as_json=as_json)
+        _show(
+            client.send_text("PATCH", "findings", finding, body=body | _by(actor, version)),
+            as_json=as_json,
+        )
 
 
 def _add(name: str, meaning: str) -> None:
@@ -142,7 +142,9 @@ def _add(name: str, meaning: str) -> None:
     ) -> None:
         body = {"action": name.replace("-", "_"), "detail": why, **_by(actor, version)}
         with ServiceClient(url) as client:
-            _show(client.act_on_finding(finding, body), as_json=as_json)
+            _show(
+                client.send_text("POST", "findings", finding, "actions", body=body), as_json=as_json
+            )
 
     app.command(name, help=meaning)(act)
 
@@ -164,17 +166,15 @@ def _account() -> str:
 
 
 def _print_list(items: Sequence[FindingSummary], none: str) -> None:
-    paper = output_format.paper()
-    wide = paper.width >= output_format.ROOMY
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    console = paper()
+    wide = console.width >= ROOMY
     more = ("kind", "effect", "owner", "opened") if wide else ()
-    for heading in ("finding", "state", *more, "what"):
-        table.add_column(heading, no_wrap=heading in {"finding", "state", "effect"})
+    drawn = table("finding", "state", *more, "what", whole=("finding", "state", "effect"))
     now = datetime.now(UTC)
     for one in items:
         beside = (_plain(one.kind), _effect(one), one.owner, formats.ago(one.opened_at, now))
-        table.add_row(one.id, _plain(one.state), *(beside if wide else ()), one.sentence)
-    paper.print(table if items else none)
+        drawn.add_row(one.id, _plain(one.state), *(beside if wide else ()), one.sentence)
+    console.print(drawn if items else none)
 
 
 def _show(text: str, *, as_json: bool) -> None:

@@ -10,8 +10,8 @@ from typer.core import TyperCommand
 
 from cli import options
 from cli.exits import Exit
-from cli.gate import GateFormat, Inconclusive
-from cli.gate.order import GateOptions
+from cli.gate.forms import GateFormat
+from cli.gate.order import GateOptions, Inconclusive
 from cli.gate.run import run
 
 

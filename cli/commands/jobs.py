@@ -7,13 +7,10 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich import box
-from rich.table import Table
 
 from cli import options
 from cli.client import ServiceClient
-from cli.output import output_format
-from cli.output.console import Console
+from cli.output.console import ROOMY, Console, paper, table
 from cli.output.lines import say
 from service.schemas.jobs import JobView
 from service.wording import formats
@@ -61,17 +58,15 @@ def cancel(
 
 
 def _print_list(jobs: Sequence[JobView]) -> None:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    paper = output_format.paper()
-    wide = paper.width >= output_format.ROOMY
-    for heading in ("job", "state", "case", *(("revision", "submitted", "reason") if wide else ())):
-        table.add_column(heading, no_wrap=heading in {"job", "state"})
+    console = paper()
+    more = ("revision", "submitted", "reason") if console.width >= ROOMY else ()
+    drawn = table("job", "state", "case", *more, whole=("job", "state"))
     now = datetime.now(UTC)
     for job in jobs:
         name, age = formats.revision(job.revision), formats.ago(job.created_at, now)
         cells = (job.id, job.state.value, job.case.key, name, age, job.reason)
-        table.add_row(*cells[: len(table.columns)])
-    paper.print(table if jobs else "There are no such jobs.")
+        drawn.add_row(*cells[: len(drawn.columns)])
+    console.print(drawn if jobs else "There are no such jobs.")
 
 
 def _print(job: JobView, *, as_json: bool) -> None:

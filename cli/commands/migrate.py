@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from cli import options
-from cli.exits import Exit, Stop
+from cli.database import stopping
 from cli.output.lines import say
 from service.database.migrate import upgrade
-from service.errors import ServiceError
 from service.settings import Settings
 
 
@@ -22,14 +21,8 @@ def migrate(*, state_dir: options.StateDir = options.DEFAULT_STATE_DIR) -> None:
 
 
 def bring_up_to_date(state_dir: Path) -> str:
-    """Apply the migrations that are missing; return the database's kind.
-
-    Raises:
-        Stop: the database cannot be used.
-    """
+    """Apply the migrations that are missing; return the database's kind."""
     url = Settings(state_dir=state_dir).url
-    try:
+    with stopping():
         upgrade(url)
-    except ServiceError as error:
-        raise Stop(error.detail, Exit.AWAY) from error
     return url.partition(":")[0].partition("+")[0]

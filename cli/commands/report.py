@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-import sys
 from typing import Annotated
 
 import typer
 
-from benchmarks.contracts import FINAL_STATES, JobState
+from benchmarks import contracts
 from cli import options, watch
 from cli.client import ServiceClient, read
 from cli.commands import compare
 from cli.exits import Exit
-from cli.output import effects, output_format, progress, result_table
-from cli.output.console import Console
-from cli.output.lines import say
-from cli.output.output_format import OutputFormat
+from cli.output import progress, result_table
+from cli.output.console import Console, OutputFormat, chosen, paper
+from cli.output.lines import remark, say
 from service.schemas.jobs import SubmissionView
-from service.schemas.reports import Advice, Report
+from service.schemas.reports import Report
 
 _LEAST_BAD_FIRST = (Exit.OK, Exit.TIMEOUT, Exit.FAILED)
 
@@ -42,7 +40,7 @@ def report(
     The exit code is 1 if a case failed, 4 while one is missing. With --against it is 1 as well if a
     case got slower, 4 if one was not compared or is undecided.
     """
-    shown_as = output_format.chosen(markdown=markdown, as_json=as_json)
+    shown_as = chosen(markdown=markdown, as_json=as_json)
     wait_s = timeout_s if timeout_s is not None else (float("inf") if wait else 0.0)
     with ServiceClient(url) as client:
         submitted = _submission(client, submission, wait_s)
@@ -51,7 +49,7 @@ def report(
         if against is not None and form != "json":  # the exit code is not read off a text
             document = client.report(submission, against)
     if shown_as is OutputFormat.TABLE:
-        show(read(Report, text), output_format.paper())
+        show(text)
     else:
         say(text.rstrip("\n"))
     code = outcome(submitted)
@@ -70,31 +68,31 @@ def _submission(client: ServiceClient, submission_id: str, wait_s: float) -> Sub
     return watch.follow(client, submission, view, timeout_s=limit_s)
 
 
-def show(report: Report, console: Console) -> None:
-    """Print the table, what may be tried next, and what changed if that was asked for."""
+def show(text: str) -> None:
+    """Print a report's JSON for a person: the table, advice, effects, and any changes."""
+    report, console = read(Report, text), paper()
     result_table.show(report.rows, console)
     for advice in report.advice:
-        _advise(advice, console)
-    for effect in report.effects:
-        effects.show(effect, console)
+        console.say(f"Worth a try at {advice.case.key}:")
+        for suggestion in advice.suggestions:
+            console.say(f"  {suggestion.sentence}")
+    for effects in report.effects:
+        result_table.show_effects(effects, console)
     if report.against is not None:
         compare.show(report.changes, report.against, report.revision, console)
 
 
-def _advise(advice: Advice, console: Console) -> None:
-    sentences = [f"  {suggestion.sentence}" for suggestion in advice.suggestions]
-    lines = [f"Worth a try at {advice.case.key}:", *sentences]
-    for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
 def outcome(submission: SubmissionView) -> Exit:
-    """A failed case is a failure at any time; a missing one is not yet a success."""
+    """Exit code of a submission: a failed case at any time is a failure; a missing one is no
+    success."""
     states = [job.state for job in submission.cases]
-    if any(state in FINAL_STATES and state is not JobState.SUCCEEDED for state in states):
+    if any(
+        state in contracts.FINAL_STATES and state is not contracts.JobState.SUCCEEDED
+        for state in states
+    ):
         return Exit.FAILED
     if not submission.finished:
-        left = sum(state not in FINAL_STATES for state in states)
-        say(f"Not finished: {left} of {len(states)} cases are missing.", sys.stderr)
+        left = sum(state not in contracts.FINAL_STATES for state in states)
+        remark(f"Not finished: {left} of {len(states)} cases are missing.")
         return Exit.TIMEOUT
     return Exit.OK

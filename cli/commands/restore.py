@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from cli import options
-from cli.commands.backup import copy
+from cli.database import stopping
 from cli.output.lines import say
 from service.maintenance import backup as copies
+from service.settings import Settings
 
 
 def restore(
@@ -20,5 +21,6 @@ def restore(
     state_dir: options.StateDir = options.DEFAULT_STATE_DIR,
 ) -> None:
     """Make the database out of a backup; one that is there is never overwritten."""
-    copy(copies.restore, database, state_dir, source)
+    with stopping():
+        copies.restore(database or Settings(state_dir=state_dir).url, source)
     say(f"The database is back from {source}; now run: throughline migrate")

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich import box
-from rich.table import Table
 
 from cli import options, parse_case
 from cli.client import ServiceClient
-from cli.output import output_format
+from cli.output.console import ROOMY, paper, table
 from cli.output.lines import say
 from service.schemas.jobs import ScheduleView
 from service.wording import formats
@@ -19,8 +17,8 @@ from service.wording import formats
 _NARROW = ("schedule", "cron", "suite", "next")
 _ROOMY = ("schedule", "project", "cron", "time zone", "suite", "revision", "requires", "next")
 _WHOLE = {"schedule": 24, "cron": 20, "next": 20}
-"""Columns that are not broken over lines, unless a cell of theirs has more characters: what `fire`
-and `delete` take must be read, and in 80 columns there is room for these three."""
+"""Columns that stay on one line up to this width: `fire` and `delete` need the whole name. 80
+columns have room for these three."""
 
 app = typer.Typer(help="List, set, delete and fire schedules.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The schedule's name.")]
@@ -100,18 +98,24 @@ def fire(
 
 
 def _print(schedules: Sequence[ScheduleView]) -> None:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    paper = output_format.paper()
+    console = paper()
     lines = [_cells(schedule) for schedule in schedules]
-    headings = list(_ROOMY if paper.width >= output_format.ROOMY else _NARROW)
+    headings = list(_ROOMY if console.width >= ROOMY else _NARROW)
     if "project" in headings and not any(schedule.project for schedule in schedules):
         headings.remove("project")
-    for heading in headings:
-        whole = all(len(line[heading]) <= _WHOLE.get(heading, 0) for line in lines)
-        table.add_column(heading, no_wrap=whole, overflow="fold")
+    drawn = table(
+        *headings,
+        whole=[
+            heading
+            for heading, most in _WHOLE.items()
+            if all(len(line[heading]) <= most for line in lines)
+        ],
+    )
+    for column in drawn.columns:
+        column.overflow = "fold"
     for line in lines:
-        table.add_row(*(line[heading] for heading in headings))
-    paper.print(table if schedules else "There are no schedules.")
+        drawn.add_row(*(line[heading] for heading in headings))
+    console.print(drawn if schedules else "There are no schedules.")
 
 
 def _cells(schedule: ScheduleView) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,16 +11,14 @@ import typer
 
 from benchmarks.catalog.precision_tiers import Tier
 from cli import estimate, options, parse_case, watch
-from cli.client import ServiceClient, read
+from cli.client import ServiceClient
 from cli.commands import report
 from cli.exits import Stop
-from cli.output import output_format, progress
+from cli.output import progress
 from cli.output.console import Console
-from cli.output.lines import say
-from cli.parse_case import RequestedCases
+from cli.output.lines import remark, say
 from cli.revision import Version, given_or_checked_out
-from service.schemas.jobs import SubmissionView, Submitted
-from service.schemas.reports import Report
+from service.schemas import jobs
 
 LATELY = timedelta(minutes=2)
 """A worker that lives is seen every few seconds."""
@@ -89,8 +86,8 @@ def submit(
     )
     with ServiceClient(url) as client:
         submitted = client.submit(request, idempotency_key)
-        for remark in _remarks(client, request, submitted, tier):
-            say(remark, sys.stderr)
+        for sentence in _remarks(client, request, submitted, tier):
+            remark(sentence)
         if not (wait or timeout_s is not None):
             _print_submission(submitted, url, as_json=as_json)
             return
@@ -99,14 +96,16 @@ def submit(
     if as_json:
         say(text)
     else:
-        report.show(read(Report, text), output_format.paper())
+        report.show(text)
     if trace:
         _print_traces(submission, url)
     raise typer.Exit(report.outcome(submission))
 
 
-def _request(chosen: RequestedCases, version: Version, **given: object) -> dict[str, Any]:
-    """The request to post; of what was ``given``, None is left out."""
+def _request(
+    chosen: parse_case.RequestedCases, version: Version, **given: object
+) -> dict[str, Any]:
+    """The request to post; values of None are left out."""
     request: dict[str, Any] = {"revision": version.revision}
     if chosen.case is not None:
         request["case"] = chosen.case.model_dump()
@@ -120,7 +119,7 @@ def _request(chosen: RequestedCases, version: Version, **given: object) -> dict[
 def _remarks(
     client: ServiceClient,
     request: Mapping[str, Any],
-    submission: Submitted,
+    submission: jobs.Submitted,
     tier: Tier | None,
 ) -> list[str]:
     """List missing workers, cases that were left out, and the time that the work will take."""
@@ -129,11 +128,11 @@ def _remarks(
         estimate.left_out(submission),
         estimate.sentence(submission, client.catalog(), request.get("replicates"), tier),
     )
-    return [remark for remark in remarks if remark]
+    return [sentence for sentence in remarks if sentence]
 
 
 def _lacking(client: ServiceClient, requires: Mapping[str, str], now: datetime) -> str | None:
-    """Say so when nobody is there who could do the work; it waits, and that is no error."""
+    """Say so if no worker could do the work now; the submission waits."""
     seen = [one for one in client.workers().items if now - one.last_seen_at < LATELY]
     if any(requires.items() <= one.labels.items() for one in seen):
         return None
@@ -142,7 +141,7 @@ def _lacking(client: ServiceClient, requires: Mapping[str, str], now: datetime) 
     return f"It will wait: {which} was seen in the last two minutes."
 
 
-def _print_submission(submission: SubmissionView, url: str, *, as_json: bool) -> None:
+def _print_submission(submission: jobs.SubmissionView, url: str, *, as_json: bool) -> None:
     if as_json:
         say(submission.model_dump_json())
         return
@@ -155,16 +154,16 @@ def _print_submission(submission: SubmissionView, url: str, *, as_json: bool) ->
 
 
 def _followed(
-    client: ServiceClient, submission: SubmissionView, timeout_s: float | None
-) -> SubmissionView:
+    client: ServiceClient, submission: jobs.SubmissionView, timeout_s: float | None
+) -> jobs.SubmissionView:
     again = f"throughline report {submission.id} --wait --url {client.url}"
-    say(f"Submission {submission.id} (again: {again}).", sys.stderr)
+    remark(f"Submission {submission.id} (again: {again}).")
     view = progress.view(Console(stderr=True))
     return watch.follow(client, submission, view, timeout_s=timeout_s)
 
 
-def _print_traces(submission: SubmissionView, url: str) -> None:
+def _print_traces(submission: jobs.SubmissionView, url: str) -> None:
     for job in submission.jobs:
         if job.result_id and job.replicate == 1:
             fetch = f"throughline trace {job.result_id} --url {url}"
-            say(f"Trace of {job.case.key}: {fetch}", sys.stderr)
+            remark(f"Trace of {job.case.key}: {fetch}")

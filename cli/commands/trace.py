@@ -43,11 +43,7 @@ def trace(
 
 
 def _fetched(url: str, result_id: str) -> bytes:
-    """Fetch the trace of a result.
-
-    Raises:
-        Stop: there is none, or what came is none.
-    """
+    """Fetch the trace of a result."""
     try:
         TypeAdapter(Id).validate_python(result_id)
     except ValidationError as error:

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from cli import interrupts, options, revision, watch
-from cli.client import ServiceClient, read
+from cli.client import ServiceClient
 from cli.commands import report
 from cli.commands.migrate import bring_up_to_date
 from cli.exits import Exit
@@ -20,12 +20,11 @@ from cli.local import devices as local_devices
 from cli.local import local_token, ports
 from cli.local.state_dir import StateFolder
 from cli.local.supervisor import Ensemble
-from cli.output import output_format, progress
+from cli.output import progress
 from cli.output.console import Console
 from cli.revision import Version
 from service.auth.sign_in_link import LASTS
 from service.schemas.jobs import SubmissionView
-from service.schemas.reports import Report
 from service.settings import Settings
 from service.wording import formats
 from worker.child import containment
@@ -83,7 +82,7 @@ def run(plan: Plan) -> Exit:
         KeyboardInterrupt: Ctrl-C, SIGTERM or SIGHUP; every process has ended by then.
     """
     interrupts.as_ctrl_c()
-    say = _speaker(Console(stderr=True))
+    say = Console(stderr=True).say
     claim = plan.state.claim()
     ensemble = Ensemble(plan.state, plan.host, ports.choose(plan.host, plan.port))
     at_once = True  # whatever goes wrong; only an orderly end lets the worker finish its case
@@ -154,7 +153,7 @@ def _measure(
     view = progress.view(Console(stderr=True))
     submission = watch.follow(client, submission, view, check=ensemble.check)
     say(f"Measured in {formats.duration(time.monotonic() - started_s)}.")
-    report.show(read(Report, client.report(submission.id)), output_format.paper())
+    report.show(client.report(submission.id))
     return report.outcome(submission)
 
 
@@ -170,7 +169,7 @@ def _submission(
     """Go on with what an earlier run left unfinished at this revision, or submit anew."""
     name = formats.revision(under_test.revision)
     for earlier in client.submissions(revision=under_test.revision, suite=suite, limit=20).items:
-        # Somebody else's may want workers that are not here; ours are for whatever is here.
+        # Other submissions may need other workers; those of `up` run on any.
         if earlier.source == _SOURCE and not earlier.finished:
             say(f"Going on with the suite {suite} at {name}, which was interrupted.")
             return client.submission(earlier.id)
@@ -190,10 +189,3 @@ def _serve(ensemble: Ensemble, say: Callable[[str], None]) -> None:
             ensemble.check()
     except KeyboardInterrupt:
         return
-
-
-def _speaker(console: Console) -> Callable[[str], None]:
-    def say(sentence: str) -> None:
-        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
-
-    return say

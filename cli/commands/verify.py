@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated
 
 import orjson
 import typer
-from sqlalchemy.exc import DBAPIError
 
 from cli import options
-from cli.exits import Exit, Stop
-from cli.output.lines import say
-from service.database import failures, health, session
-from service.errors import ServiceError
+from cli.database import opened
+from cli.output.lines import remark, say
 from service.maintenance import verify as verifying
 from service.maintenance.verify import CheckOutcome, Event, Finding, VerificationReport
 from service.settings import Settings
@@ -41,7 +37,8 @@ def verify(
     It reads in one transaction and may run beside the service. Exit code 1 if a promise is broken:
     then the shortest history that shows it is printed. Exit code 3 if the database cannot be read.
     """
-    report = _report(database or Settings(state_dir=state_dir).url)
+    with opened(database or Settings(state_dir=state_dir).url, write=False) as opened_database:
+        report = verifying.verify(opened_database)
     if format_ is VerifyFormat.JSON:
         document = {"kept": report.kept, **asdict(report)}
         say(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
@@ -54,27 +51,6 @@ _LINES = 60
 """Longest history that is printed to people; JSON has all of it."""
 
 
-def _report(url: str) -> VerificationReport:
-    """Check the database at ``url``.
-
-    Raises:
-        Stop: it cannot be read, or has other tables than this version knows.
-    """
-    try:
-        database = session.Database(url)
-        try:
-            health.check(database, write=False)
-            return verifying.verify(database)
-        finally:
-            database.close()
-    except ServiceError as error:
-        raise Stop(error.detail, Exit.AWAY) from error
-    except DBAPIError as error:
-        known = failures.explain(error)
-        sentence = known.detail if known else f"The database cannot be read: {error.orig}"
-        raise Stop(sentence, Exit.AWAY) from error
-
-
 def _show(report: VerificationReport) -> None:
     """Print a line for each promise, and under a broken one the history that shows it."""
     say(f"{report.jobs:,} jobs, {report.results:,} results")
@@ -85,7 +61,7 @@ def _show(report: VerificationReport) -> None:
         if finding.outcome is CheckOutcome.BROKEN:
             _show_history(finding)
     for warning in report.warnings:
-        say(warning, sys.stderr)
+        remark(warning)
 
 
 def _show_history(finding: Finding) -> None:

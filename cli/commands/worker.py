@@ -85,11 +85,7 @@ def enroll(
 
 
 def _settings(device: str, name: str, state_dir: Path) -> Settings:
-    """The settings that the worker will have here.
-
-    Raises:
-        Stop: there is no such device, or nobody can tell which there are.
-    """
+    """The settings that the worker will have here."""
     try:
         settings = Settings(device=device, worker_name=name, state_dir=state_dir)
         return settings.on_machine(device == "auto" and bool(nvml.devices()))

@@ -6,27 +6,32 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from xml.etree import ElementTree as ET
 
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
 from benchmarks.terminal import LINES, printable
-from cli.gate import GateFormat
-from cli.gate.follow import plain
-from cli.output import output_format
-from cli.output.console import Console
+from cli.output.console import Console, paper, table
 from service.schemas.comparisons import ComparisonView
 from service.schemas.gate import CaseFindingView, DecisionView, Outcome
-from service.wording import formats
-from service.wording.markdown import escape, table
+from service.wording import formats, markdown
+from service.wording.markdown import escape
 
 REGRESSIONS = ("worse", "broken", "parity")
 GOOD = ("better", "same", "allowed", "not_worse")
 _COLOUR = {"better": "green", "same": "green", "allowed": "green", "not_worse": "green"}
 _COLOUR |= dict.fromkeys(REGRESSIONS, "red")
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+class GateFormat(StrEnum):
+    """The formats in which a decision is printed."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    JUNIT = "junit"
+    JSON = "json"
 
 
 @dataclass(frozen=True)
@@ -64,19 +69,16 @@ class Shown:
                 return self._table().rstrip("\n")
 
     def _table(self) -> str:
-        paper = output_format.paper()
-        drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-        for heading in self._head:
-            right = heading not in ("case", "verdict")
-            drawn.add_column(heading, justify="right" if right else "left", no_wrap=right)
+        width, is_terminal = paper().width, paper().is_terminal
+        drawn = table(*self._head, right=self._head[1:-1], whole=self._head[1:-1])
         for case in self.decision.cases:
             *cells, verdict = _cells(case)
             drawn.add_row(*cells, Text(verdict, style=_COLOUR.get(case.verdict, "yellow")))
         sink = io.StringIO()
-        console = Console(file=sink, width=paper.width, force_terminal=paper.is_terminal)
+        console = Console(file=sink, width=width, force_terminal=is_terminal)
         console.print(drawn)
         for line in self._remarks():
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
+            console.say(line)
         return sink.getvalue()
 
     def _remarks(self) -> Iterator[str]:
@@ -115,7 +117,7 @@ class Shown:
         return ("case", "baseline", "contender", "change", sure, "pairs", "verdict")
 
     def _attempts(self) -> str:
-        # A job that was cancelled while it waited stands here too, and had none.
+        # A job that was cancelled while it waited had no attempt.
         used = [one for one in self.decision.used if one.attempt is not None]
         if not used:
             return "No attempt gave a result"
@@ -130,7 +132,7 @@ class Shown:
         yield f"## Gate: {self.decision.outcome.value}"
         yield f"{escape(compared.contender)} against {escape(compared.baseline)}. {self._tally()}"
         rows = [tuple(escape(cell) for cell in _cells(case)) for case in self.decision.cases]
-        yield table(self._head, rows)
+        yield markdown.table(self._head, rows)
         yield "\n".join(
             f"- {escape(case.case_key)}: {escape(case.sentence)}" for case in self.decision.cases
         )
@@ -138,11 +140,17 @@ class Shown:
             yield f"**Note:** {escape(warning)}"
         yield f"[Every number and attempt]({self.address}): {escape(self._attempts())}."
         attempts = [
-            (escape(one.case_key), str(one.pair + 1), one.side, *_ids(one.job_id, one.attempt))
+            (
+                escape(one.case_key),
+                str(one.pair + 1),
+                one.side,
+                f"`{one.job_id}`",
+                str(one.attempt or formats.DASH),
+            )
             for one in self.decision.used
         ]
         if attempts:
-            listed = table(("case", "pair", "side", "job", "attempt"), attempts)
+            listed = markdown.table(("case", "pair", "side", "job", "attempt"), attempts)
             yield f"<details><summary>Attempts used</summary>\n\n{listed}\n\n</details>"
 
     def _junit(self) -> str:
@@ -169,7 +177,8 @@ class Shown:
         return ET.tostring(suite, encoding="unicode", xml_declaration=False)
 
     def _add_gate(self, suite: ET.Element) -> None:
-        """Tell an inconclusive gate where no case does: a file without an error reads as a pass."""
+        """Add an error for an inconclusive gate without one: a file without errors reads as a
+        pass."""
         has_error = any(suite.findall(f"testcase/{tag}") for tag in ("failure", "error"))
         if self.decision.outcome is not Outcome.INCONCLUSIVE or self.lenient or has_error:
             return
@@ -210,8 +219,9 @@ def _cells(case: CaseFindingView) -> tuple[str, ...]:
     )
 
 
-def _ids(job_id: str, attempt: int | None) -> tuple[str, str]:
-    return f"`{job_id}`", formats.DASH if attempt is None else str(attempt)
+def plain(verdict: str) -> str:
+    """A verdict as people write it."""
+    return verdict.replace("_", " ")
 
 
 def _xml(text: str) -> str:

@@ -6,6 +6,7 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,14 @@ from cli.durations import seconds
 from cli.exits import Stop
 from cli.revision import given_or_checked_out
 from service.schemas.policy import Policy
+
+
+class Inconclusive(StrEnum):
+    """The ways in which CI can treat a gate that could not decide."""
+
+    PASS = "pass"  # noqa: S105 - no secret
+    FAIL = "fail"
+    TWO = "2"
 
 
 @dataclass(frozen=True)
@@ -79,7 +88,7 @@ class GateOptions:
 
 
 def checked(policy: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Check a policy here, where its author sits, and give it in its plain form.
+    """Check a policy before it is sent, and return its plain form.
 
     Raises:
         Stop: it is none; the sentence names the place.

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 from cli import estimate as cli_estimate
 from cli import interrupts
 from cli.client import ServiceClient, read
 from cli.durations import seconds
-from cli.exits import Exit, Stop
-from cli.gate import GateFormat, Inconclusive, follow
-from cli.gate.forms import Shown
-from cli.gate.order import GateOptions
+from cli.exits import Away, Exit, Stop
+from cli.gate import forms
+from cli.gate.order import GateOptions, Inconclusive
 from cli.output.console import Console
-from cli.output.lines import say
+from cli.output.lines import remark
 from service.schemas.comparisons import ComparisonView
-from service.schemas.gate import Outcome
+from service.schemas.gate import CaseFindingView, Outcome
 from service.wording import formats
 
 _CODES = {
@@ -30,7 +30,7 @@ _INCONCLUSIVE = {Inconclusive.PASS: Exit.OK, Inconclusive.FAIL: Exit.FAILED}
 def run(
     url: str,
     order: GateOptions,
-    shown_as: GateFormat,
+    shown_as: forms.GateFormat,
     output: Path | None,
     inconclusive: Inconclusive,
 ) -> int:
@@ -44,15 +44,15 @@ def run(
             _try_out(output)
         comparison, text = _decided(url, order)
         outcome = _outcome(comparison)
-        shown = Shown(comparison, text, url, lenient=inconclusive is Inconclusive.PASS)
+        shown = forms.Shown(comparison, text, url, lenient=inconclusive is Inconclusive.PASS)
         _print(shown.written(shown_as), output)
     except Stop as stop:
         code = Exit.GATE_USAGE if stop.code is Exit.USAGE else stop.code
         raise Stop(stop.sentence, code) from stop
-    if output is not None or shown_as is not GateFormat.TEXT:
+    if output is not None or shown_as is not forms.GateFormat.TEXT:
         assert comparison.decision is not None
-        _remark(f"{outcome.value}: {comparison.decision.sentence}")
-        _remark(shown.address)
+        remark(f"{outcome.value}: {comparison.decision.sentence}")
+        remark(shown.address)
     if outcome is Outcome.INCONCLUSIVE:
         return int(_INCONCLUSIVE.get(inconclusive, _CODES[outcome]))
     return int(_CODES[outcome])
@@ -63,19 +63,21 @@ def _decided(url: str, order: GateOptions) -> tuple[ComparisonView, str]:
     budget_s = seconds(order.budget)
     interrupts.as_ctrl_c()  # CI ends a job with SIGTERM; what was to be measured for it stops then
     with ServiceClient(url) as client:
-        begun = follow.start(client, request, order.key)
+        begun = read(
+            ComparisonView, client.send_text("POST", "comparisons", body=request, key=order.key)
+        )
         span = formats.duration(budget_s).replace(formats.NBSP, " ")
-        _remark(
+        remark(
             f"Comparing {begun.baseline} with {begun.contender} for at most {span}: "
             f"{client.url}{begun.page}"
         )
         try:
             if estimate := cli_estimate.of_gate(request, client.catalog()):
-                _remark(estimate)
-            text = follow.until_decided(client, begun, Console(stderr=True), budget_s)
+                remark(estimate)
+            text = until_decided(client, begun, Console(stderr=True), budget_s)
         except KeyboardInterrupt:
-            read(ComparisonView, client.cancel_comparison(begun.id))
-            _remark("Cancelled, with its jobs.")
+            read(ComparisonView, client.send_text("POST", "comparisons", begun.id, "cancel"))
+            remark("Cancelled, with its jobs.")
             raise
     return read(ComparisonView, text), text
 
@@ -91,12 +93,9 @@ def _outcome(comparison: ComparisonView) -> Outcome:
 
 
 def _try_out(output: Path) -> None:
-    """Open the file before anything is measured for it, and leave all as it was.
+    """Check that the file can be written before anything is measured, and leave it unchanged.
 
-    What is neither file nor folder, such as a pipe, may be opened only once.
-
-    Raises:
-        Stop: it cannot be written.
+    A pipe or the like may be opened only once, so it is not tried.
     """
     try:
         there = output.exists()
@@ -111,13 +110,13 @@ def _try_out(output: Path) -> None:
 
 
 def _print(text: str, output: Path | None) -> None:
-    """Print the answer, or write it to its file; what was measured is never lost for a file."""
+    """Print the answer, or write it to its file; if that fails, print it."""
     if output is not None:
         try:
             output.write_text(f"{text}\n", encoding="utf-8")
             return
         except OSError as error:
-            _remark(f"{_unwritable(output, error)} This is what it was to hold:")
+            remark(f"{_unwritable(output, error)} This is what it was to hold:")
     sys.stdout.write(f"{text}\n")  # its form has seen to what a terminal obeys
 
 
@@ -125,5 +124,77 @@ def _unwritable(output: Path, error: OSError) -> str:
     return f"{output} cannot be written: {error.strerror or error}."
 
 
-def _remark(sentence: str) -> None:
-    say(sentence, sys.stderr)
+LOOK_S = 2.0
+PATIENCE_S = 60.0
+"""Longest absence of a service, as while it is restarted; also the latest that a decision may
+come."""
+
+
+def until_decided(
+    client: ServiceClient, comparison: ComparisonView, console: Console, budget_s: float
+) -> str:
+    """Report progress until the comparison has ended; return the final answer's text.
+
+    Raises:
+        Stop: the service stays away, or does not decide though the budget is spent.
+    """
+    lines = Lines(console)
+    deadline_s = time.monotonic() + budget_s + PATIENCE_S
+    heard_at_s = time.monotonic()
+    while True:
+        try:
+            text = client.text("comparisons", comparison.id)
+            heard_at_s = time.monotonic()
+            comparison = read(ComparisonView, text)
+            if comparison.state != "running":
+                return text
+            lines.show(comparison)
+        except Away as away:
+            lines.say(f"The service is away; asking again for {PATIENCE_S:g} s.")
+            if time.monotonic() - heard_at_s >= PATIENCE_S:
+                raise away from None
+        if time.monotonic() >= deadline_s:
+            raise Stop(
+                f"The budget of comparison {comparison.id} is spent and the service has not "
+                "decided: look at the service's log.",
+                Exit.AWAY,
+            )
+        time.sleep(LOOK_S)
+
+
+class Lines:
+    """Progress as lines: one for each new pair of a case, and for each new reason to wait."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._said: dict[str, tuple[int, bool]] = {}
+        self._last = ""
+
+    def show(self, comparison: ComparisonView) -> None:
+        """Print what is new."""
+        self.say(comparison.note)
+        for case in comparison.so_far.cases:
+            stage = (case.pairs, case.settled)
+            if stage != self._said.get(case.case_key, (0, False)):
+                self._said[case.case_key] = stage
+                self._print(f"{case.case_key}: {_words(case)}")
+
+    def say(self, sentence: str) -> None:
+        """Print a line, unless it was the last one said."""
+        if sentence and sentence != self._last:
+            self._print(sentence)
+        self._last = sentence
+
+    def _print(self, line: str) -> None:
+        self._console.say(line)
+
+
+def _words(case: CaseFindingView) -> str:
+    pairs = formats.counted(case.pairs, "pair")
+    if case.settled:
+        return f"{pairs}, {forms.plain(case.verdict)}"
+    if not case.metrics:
+        return f"{pairs}, going on"
+    first = case.metrics[0]
+    change, between = formats.metric_change(first)
+    return f"{pairs}, {first.metric} {change} ({between}), going on"

@@ -1,4 +1,5 @@
-"""Climbs from one case: measures, names the limit, tries what may lift it, keeps what helped."""
+"""Climbs from one case: measures, names the limit, tries moves against it, keeps those that
+helped."""
 
 from __future__ import annotations
 
@@ -8,12 +9,11 @@ from collections.abc import Callable
 from benchmarks import contracts
 from benchmarks.diagnosis import hill_climb
 from benchmarks.diagnosis.conclude import place_of
-from benchmarks.diagnosis.hill_climb import Bar, Ending, Rung
 from benchmarks.diagnosis.parity import FEED
 from benchmarks.diagnosis.suggestions import Move, with_move
 from cli.exits import Exit, Stop
 from cli.local.measure import LONGEST_S, DeviceHeld, LocalRunner
-from cli.output.climb_report import Climb, answer, remarks, say
+from cli.output.climb_report import Climb, answer, remarks
 from cli.output.console import Console
 from service.wording import formats
 
@@ -32,55 +32,47 @@ BRIEF = contracts.Protocol(
     profile=True,
     parity=True,
 )
-"""Short windows: the first verdict within a minute, also where the first step takes half of it."""
+"""Short windows: the first verdict comes within a minute, even if the first step takes half of
+it."""
 LEAST_S = 60.0
 """Seconds that even the first case gets, whatever the budget."""
 
-Measure = Callable[[contracts.Case, float, Bar | None], contracts.Result]
-"""Measures a case within so many seconds; one that beats no bar only as far as its rates."""
+Measure = Callable[[contracts.Case, float, hill_climb.Bar | None], contracts.Result]
+"""Measures a case within so many seconds; a case below the bar is only timed."""
 
 
-def run(measure: Measure, first: contracts.Case, budget_s: float, told: Console) -> Climb:
-    """Climb from ``first`` until nothing is left or the budget is spent.
-
-    Args:
-        measure: measures one case.
-        first: where to begin.
-        budget_s: seconds for all of it.
-        told: where it says how it gets on.
-
-    Raises:
-        Stop: the first case cannot even be tried.
-    """
+def run(measure: Measure, first: contracts.Case, budget_s: float, console: Console) -> Climb:
+    """Climb from ``first`` until nothing is left or the budget is spent; progress goes to
+    ``console``."""
     end_s = time.monotonic() + budget_s
     climb = Climb(budget_s)
     result, took_s = _timed(measure, first, max(LEAST_S, budget_s), None)
     climb.rungs.append(hill_climb.rung_of(result, None, took_s))
     climb.unit = f"{result.item}/s"
     climb.hardware = formats.hardware(result.environment.comparability())
-    _say_first(climb.rungs[0], told)
-    _say_remarks(climb.rungs[0], told)
+    _say_first(climb.rungs[0], console)
+    _say_remarks(climb.rungs[0], console)
     climb.place = place_of(result)
     try:
         while climb.ending is None:
             move = hill_climb.next_move(climb.rungs, climb.place, end_s - time.monotonic())
-            if isinstance(move, Ending):
+            if isinstance(move, hill_climb.Ending):
                 climb.ending = move
             else:
-                _try(measure, move, climb, end_s, told)
+                _try(measure, move, climb, end_s, console)
     except KeyboardInterrupt:  # what was climbed so far is worth showing
-        climb.ending = Ending.INTERRUPTED
+        climb.ending = hill_climb.Ending.INTERRUPTED
     except DeviceHeld as held:
-        say(told, f"  {held.sentence}")
-        climb.ending = Ending.HELD
+        console.say(f"  {held.sentence}")
+        climb.ending = hill_climb.Ending.HELD
     return climb
 
 
-def _try(measure: Measure, move: Move, climb: Climb, end_s: float, told: Console) -> None:
+def _try(measure: Measure, move: Move, climb: Climb, end_s: float, console: Console) -> None:
     best = climb.best
     assert best is not None, "a climb that has no rung has ended"
     case = with_move(best.case, move)
-    say(told, f"Trying {move.axis}={move.value}: {move.reason}.")
+    console.say(f"Trying {move.axis}={move.value}: {move.reason}.")
     from_s = time.monotonic()
     try:
         left_s = max(1.0, end_s - from_s)
@@ -90,14 +82,16 @@ def _try(measure: Measure, move: Move, climb: Climb, end_s: float, told: Console
         raise
     except Stop as stop:
         took_s = time.monotonic() - from_s
-        rung = Rung(case, contracts.Status.CRASHED, stop.sentence, move=move, took_s=took_s)
+        rung = hill_climb.Rung(
+            case, contracts.Status.CRASHED, stop.sentence, move=move, took_s=took_s
+        )
     climb.rungs.append(rung)
-    say(told, f"  {_outcome(rung, best)}")
-    _say_remarks(rung, told)
+    console.say(f"  {_outcome(rung, best)}")
+    _say_remarks(rung, console)
 
 
 def _timed(
-    measure: Measure, case: contracts.Case, limit_s: float, bar: Bar | None
+    measure: Measure, case: contracts.Case, limit_s: float, bar: hill_climb.Bar | None
 ) -> tuple[contracts.Result, float]:
     from_s = time.monotonic()
     result = measure(case, limit_s, bar)
@@ -107,7 +101,7 @@ def _timed(
     return result, time.monotonic() - from_s
 
 
-def _outcome(rung: Rung, base: Rung) -> str:
+def _outcome(rung: hill_climb.Rung, base: hill_climb.Rung) -> str:
     """One line: what came of a try."""
     if rung.status is not contracts.Status.OK:
         return f"{rung.status.value}: {rung.reason}"
@@ -117,32 +111,30 @@ def _outcome(rung: Rung, base: Rung) -> str:
     return f"{gain}, kept." if hill_climb.helped(rung, base) else f"{gain}, not kept."
 
 
-def _say_first(rung: Rung, told: Console) -> None:
+def _say_first(rung: hill_climb.Rung, console: Console) -> None:
     if rung.verdict is None:
-        say(told, f"{rung.case.key}: {rung.status.value}: {rung.reason}")
+        console.say(f"{rung.case.key}: {rung.status.value}: {rung.reason}")
         return
-    say(told, f"{answer(rung.verdict)} ({rung.took_s:.0f} s) {rung.verdict.sentence}")
+    console.say(f"{answer(rung.verdict)} ({rung.took_s:.0f} s) {rung.verdict.sentence}")
 
 
-def _say_remarks(rung: Rung, told: Console) -> None:
+def _say_remarks(rung: hill_climb.Rung, console: Console) -> None:
     for remark in remarks(rung):
-        say(told, f"  {remark}")
+        console.say(f"  {remark}")
 
 
 def measurer(runner: LocalRunner, protocol: contracts.Protocol, first: contracts.Case) -> Measure:
     """Measure in child processes of this machine, as `throughline bench` does.
 
-    The first case is not held against the reference: it is what people run, its answer is awaited,
-    and a reference takes most of a minute. Nor is what only feeds it otherwise. All else is.
-
-    Args:
-        runner: for all of it, so that a case compiles only what is new in it.
-        protocol: how to time.
-        first: where the climb begins.
+    All cases are compared with fp32 eager training, except ``first`` and those that only feed it
+    otherwise. The first is what people run already, and a reference would delay its verdict by most
+    of a minute. One runner serves all cases, so that each compiles only its new parts.
     """
     unchecked = protocol.model_copy(update={"parity": False})
 
-    def measure(case: contracts.Case, limit_s: float, bar: Bar | None) -> contracts.Result:
+    def measure(
+        case: contracts.Case, limit_s: float, bar: hill_climb.Bar | None
+    ) -> contracts.Result:
         timing = unchecked if _step(case) == _step(first) else protocol
         return runner.measure(case, timing, limit_s=min(limit_s, LONGEST_S), beat=bar)
 
@@ -154,10 +146,10 @@ def _step(case: contracts.Case) -> dict[str, str]:
 
 
 def exit_code(climb: Climb) -> Exit:
-    """Zero once there is a verdict, and nothing was in the way of a further one."""
-    if climb.ending is Ending.INTERRUPTED:
+    """Zero once there is a verdict and the device stayed usable."""
+    if climb.ending is hill_climb.Ending.INTERRUPTED:
         return Exit.INTERRUPTED
     if climb.rungs[0].status is contracts.Status.TIMEOUT:
         return Exit.TIMEOUT
-    measured = climb.best is not None and climb.ending is not Ending.HELD
+    measured = climb.best is not None and climb.ending is not hill_climb.Ending.HELD
     return Exit.OK if measured else Exit.FAILED

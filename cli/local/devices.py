@@ -29,30 +29,30 @@ def look() -> Machine:
     Raises:
         Stop: there may be some, but their driver does not tell.
     """
-    told = visible_devices()
-    hidden = told is not None and _visible(told, 0) == 0
+    visible = visible_devices()
+    hidden = visible is not None and _visible(visible, 0) == 0
     try:
         gpus = [] if hidden else nvml.devices()
     except nvml.DriverFailed as failed:
         sentence = f"{failed} To measure on the CPU all the same, set CUDA_VISIBLE_DEVICES=-1."
         raise Stop(sentence, Exit.FAILED) from failed
-    count = _visible(told, len(gpus)) if gpus else 0
+    count = _visible(visible, len(gpus)) if gpus else 0
     if count == 0:
         return Machine(("cpu",), CPU_NOTICE)
     names = ", ".join(sorted({gpu.name for gpu in gpus}))
-    found = "One NVIDIA GPU" if count == 1 else f"{count} NVIDIA GPUs"
+    gpu_count = "One NVIDIA GPU" if count == 1 else f"{count} NVIDIA GPUs"
     return Machine(
         tuple(f"cuda:{index}" for index in range(count)),
-        f"{found} ({names}): measuring with the `full` presets.",
+        f"{gpu_count} ({names}): measuring with the `full` presets.",
     )
 
 
-def _visible(told: str | None, present: int) -> int:
+def _visible(visible: str | None, present: int) -> int:
     """Count the devices that CUDA_VISIBLE_DEVICES leaves; CUDA stops at the first invalid one."""
-    if told is None:
+    if visible is None:
         return present
     count = 0
-    for part in told.split(","):
+    for part in visible.split(","):
         if part.strip() in {"", "-1"}:
             break
         count += 1

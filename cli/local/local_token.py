@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
-
-from sqlalchemy.exc import DBAPIError
 
 from benchmarks import local_service
+from cli.database import opened
 from cli.exits import Exit, Stop
 from service.auth import access_mode, local_token
-from service.database.failures import explain
-from service.database.health import check
 from service.database.session import Database
-from service.errors import ServiceError
 from service.settings import Access, Settings
-
-T = TypeVar("T")
 
 
 def prepare(settings: Settings) -> Path | None:
-    """Make sure that the state folder holds a good token; None if the service asks for none.
-
-    Raises:
-        Stop: strangers could reach the service and no token is set up, or it cannot be made.
-    """
-
-    def do(database: Database) -> Path | None:
+    """Make sure that the state folder holds a good token; None if the service asks for none."""
+    with _opened(settings) as database:
         access_mode.check(database, settings)
         if settings.access is Access.OPEN:
             return None
         return local_token.prepare(database, settings).absolute()
-
-    return _done(settings, do)
 
 
 def link(settings: Settings, url: str) -> str:
@@ -44,7 +31,8 @@ def link(settings: Settings, url: str) -> str:
     """
     if settings.access is Access.OPEN:
         raise Stop("The service asks for no token (THROUGHLINE_ACCESS=open): nobody signs in.")
-    return url + _done(settings, lambda database: local_token.link(database, settings))
+    with _opened(settings) as database:
+        return url + local_token.link(database, settings)
 
 
 def read(path: Path | None) -> str:
@@ -52,22 +40,11 @@ def read(path: Path | None) -> str:
     return "" if path is None else path.read_text(encoding="utf-8").strip()
 
 
-def _done(settings: Settings, do: Callable[[Database], T]) -> T:
-    """Call ``do`` with the database of these settings, and return what it gives."""
+@contextmanager
+def _opened(settings: Settings) -> Iterator[Database]:
     try:
-        database = Database(settings.url)
-        try:
-            check(database)
-            return do(database)
-        finally:
-            database.close()
-    except access_mode.NobodyMayEnter as error:
-        raise Stop(error.detail) from error
-    except ServiceError as error:
-        raise Stop(error.detail, Exit.AWAY) from error
-    except DBAPIError as error:
-        known = explain(error)
-        raise Stop(known.detail if known else str(error.orig), Exit.AWAY) from error
+        with opened(settings.url) as database:
+            yield database
     except OSError as error:
         path = local_service.token_file(settings.state_dir)
         raise Stop(f"{path} cannot be used: {error.strerror}.", Exit.AWAY) from error

@@ -18,26 +18,25 @@ from benchmarks.diagnosis.merge import merge
 from benchmarks.progress_bar import ProgressBar
 from cli.exits import Exit, Stop
 from cli.settings import our_packages
-from worker import runner, supervisor
+from worker import result_builder, runner, supervisor
 from worker.child import containment
 from worker.child.workspace import workspace
 from worker.device import nvml
 from worker.device.usable import Unusable
-from worker.result_builder import Run, whole, without_numbers
 from worker.settings import Settings, visible_devices
 
 UNLIKE_A_WORKER = {"canary_every_s": 0.0, "throttle_retries": 0, "worker_target": ""}
-"""Nobody compares nodes here, a throttled measurement is shown as it is, and what is installed is
-what is measured."""
+"""No canary, because no nodes are compared; no repetition of throttled runs; what is installed is
+measured."""
 LONGEST_S = 86_400.0
 
 
 class DeviceHeld(Stop):
-    """Processes of an earlier child do not leave the device: a next one would share it."""
+    """Processes of an earlier child stay on the device, and would disturb the next."""
 
 
 class LocalRunner:
-    """Measures one case after another; what one compiles, the next one finds."""
+    """Measures one case after another; later ones find the compiled code of earlier ones."""
 
     def __init__(
         self, settings: Settings, station: supervisor.Station, local: runner.Local
@@ -93,14 +92,17 @@ class LocalRunner:
             protocol = spec.protocol.of_replicate(number)
             later = spec.model_copy(update={"replicate": number, "protocol": protocol})
             if held := self._station.await_free(first_c, self._cool_limit_s, lambda: True):
-                results.append(without_numbers(later, contracts.Status.INFRA_ERROR, held))
+                results.append(
+                    result_builder.without_numbers(later, contracts.Status.INFRA_ERROR, held)
+                )
             else:
                 results.append(self._runner.run(later, watch, local=replace(local, trace=None)))
-        return whole(Run(spec, datetime.now(UTC), 0), lambda: merge(results))
+        run = result_builder.Run(spec, datetime.now(UTC), 0)
+        return result_builder.sendable(run, lambda: merge(results))
 
 
 class _Shown:
-    """Shows a person what a worker would send to its service; only Ctrl-C ends the measurement."""
+    """Shows progress to a person; only Ctrl-C ends the measurement."""
 
     def __init__(self, bar: ProgressBar) -> None:
         self._bar = bar
@@ -138,9 +140,9 @@ def set_up(
         OSError: the folder cannot be made.
         Stop: no device is named, and whether there is a GPU cannot be told.
     """
-    own = workload if catalog.is_user_model(workload) else ""
-    told = Settings(device=device or "auto", data_root=data_root, models=own)
-    settings, gpu = _on_machine(told.model_copy(update=UNLIKE_A_WORKER))
+    user_model = workload if catalog.is_user_model(workload) else ""
+    requested = Settings(device=device or "auto", data_root=data_root, models=user_model)
+    settings, gpu = _on_machine(requested.model_copy(update=UNLIKE_A_WORKER))
     gauge = nvml.open_gauge(gpu)
     try:
         contained = containment.choose(settings.containment, settings.device)[0]
@@ -155,7 +157,7 @@ def set_up(
 
 
 def _on_machine(settings: Settings) -> tuple[Settings, nvml.Gpu | None]:
-    """The settings with the device that is meant, and its GPU, as far as NVML knows one."""
+    """The settings with the chosen device, and its GPU if NVML knows it."""
     if settings.device == "cpu":
         return settings, None
     try:

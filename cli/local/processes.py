@@ -16,14 +16,14 @@ from worker.child import process_tree
 _POLL_S = 0.05
 _AGAIN_S = 0.5
 _KILL_S = 10.0
-"""What the kernel cannot end within this time waits inside a driver."""
+"""A process that lives so long after SIGKILL waits inside a driver."""
 
 
 class Child:
     """One child process. It never sees the terminal's Ctrl-C; its parent decides when it ends.
 
-    When the parent dies, the kernel kills it. Not with SIGTERM, on which a worker would first
-    finish its case, for a service that is gone as well; what either had promised is on disk.
+    When the parent dies, the kernel kills it with SIGKILL. On SIGTERM a worker would first finish
+    its case, for a service that is gone as well. Results are on disk.
     """
 
     def __init__(self, name: str, argv: Sequence[str], log: Path, env: Mapping[str, str]) -> None:
@@ -60,7 +60,7 @@ class Child:
             return log.read().decode(errors="replace").splitlines()[-count:]
 
     def ask_to_stop(self) -> None:
-        """Send SIGTERM to the process itself; what it started is its own to end."""
+        """Send SIGTERM to the process itself, not to its children."""
         if self.returncode is None:
             os.kill(self.pid, signal.SIGTERM)
 
@@ -73,7 +73,7 @@ class Child:
         return True
 
     def kill(self) -> None:
-        """Kill the process and all that came of it, other sessions included; wait for its end."""
+        """Kill the process and its descendants, also in other sessions; wait for its end."""
         process_tree.end(self._tree, 0.0, _KILL_S)
         self._process.wait()
 
@@ -89,9 +89,9 @@ def wait_for(children: Sequence[Child], patience_s: float) -> bool:
 
 
 def stop(children: Sequence[Child], patience_s: float) -> None:
-    """Ask ``children`` to end, wait, and kill whoever has not ended and what it left behind.
+    """Ask ``children`` to end, wait, and kill those that have not, with their descendants.
 
-    They are asked again and again: two signals that come close together count as one.
+    They are asked repeatedly, because two signals that come close together count as one.
     """
     deadline = time.monotonic() + patience_s
     while (left_s := deadline - time.monotonic()) > 0:

@@ -47,12 +47,12 @@ class StateFolder:
 
 @dataclass(frozen=True)
 class Claim:
-    """The folder is ours: the operating system lets go of it when the process ends."""
+    """A locked folder; the operating system unlocks it when the process ends."""
 
     file: IO[str]
 
     def tell(self, url: str) -> None:
-        """Write down where the service answers, for whoever comes second."""
+        """Write down the service's address, for a second `throughline up`."""
         self.file.truncate(0)
         json.dump({"url": url, "pid": os.getpid()}, self.file)
         self.file.flush()
@@ -67,8 +67,8 @@ def _in_use(path: Path, file: IO[str]) -> str:
     """Say who has the folder, as far as it wrote that down."""
     file.seek(0)
     try:
-        told = json.load(file)
-        where = f" at {told['url']} (process {told['pid']})"
+        owner = json.load(file)
+        where = f" at {owner['url']} (process {owner['pid']})"
     except (ValueError, KeyError):
         where = ""
     return (

@@ -18,12 +18,12 @@ from cli.settings import child_environment
 
 _START_S = 60.0
 _ABORT_S = 20.0
-"""A worker that was asked twice ends its child and gives the job back within this time."""
+"""Time in which a worker that was asked twice ends its child and gives the job back."""
 _SERVICE_S = 10.0
 _HEARTBEAT_S = "1"
-"""Progress travels with heartbeats, and here someone is watching it."""
+"""Progress comes with heartbeats, and somebody is watching."""
 _CLAIM_WAIT_S = "2"
-"""An idle worker needs this long to stop; asking more often costs nothing on loopback."""
+"""An idle worker needs this long to stop; frequent requests cost nothing on loopback."""
 
 
 class Ensemble:
@@ -79,10 +79,10 @@ class Ensemble:
                 raise Stop(_obituary(child, child.returncode), Exit.AWAY)
 
     def stop(self, say: Callable[[str], None], *, at_once: bool) -> None:
-        """End the workers, then the service, so that a last result still finds it.
+        """End the workers, then the service, so that a last result still reaches it.
 
-        A worker finishes the case that it is measuring; an interrupt, or ``at_once``, has it give
-        the case back instead. Whoever takes too long is killed, with all that it started.
+        A worker finishes its case; after an interrupt, or with ``at_once``, it gives the case back.
+        Processes that take too long are killed with their descendants.
         """
         try:
             if not at_once:

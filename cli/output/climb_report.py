@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
 from benchmarks import contracts
 from benchmarks.diagnosis import hill_climb, suggestions
 from benchmarks.diagnosis.hill_climb import Ending, Rung
-from cli.output.console import Console
+from cli.output.console import Console, table
 from service.wording import formats
 
 
@@ -60,12 +58,12 @@ class Climb:
         beside = [
             suggestions.Neighbour(one.case, one.full if full else one.synth) for one in usable
         ]
-        told = suggestions.suggest(rung.case, rung.verdict, self.place, beside)
-        return rung.verdict.model_copy(update={"suggestions": told})
+        advice = suggestions.suggest(rung.case, rung.verdict, self.place, beside)
+        return rung.verdict.model_copy(update={"suggestions": advice})
 
 
 def _written(rung: Rung, verdict: contracts.Verdict | None, *, kept: bool) -> dict[str, Any]:
-    move = rung.move
+    move, parity = rung.move, rung.parity
     return {
         "case": rung.case.model_dump(mode="json"),
         "tried": f"{move.axis}={move.value}" if move else None,
@@ -78,33 +76,27 @@ def _written(rung: Rung, verdict: contracts.Verdict | None, *, kept: bool) -> di
         "noise_synth": rung.noise_synth,
         "kept": kept,
         "took_s": rung.took_s,
-        "parity": _parity(rung.parity),
+        "parity": parity and {"status": parity.status.value, "reason": parity.reason},
         "flags": list(rung.flags),
         "verdict": verdict.model_dump(mode="json") if verdict else None,
     }
 
 
-def _parity(parity: contracts.Parity | None) -> dict[str, str] | None:
-    return {"status": parity.status.value, "reason": parity.reason} if parity else None
-
-
 def show(climb: Climb, console: Console) -> None:
     """Print the ladder, where it ended, and what limits it there."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    table.add_column("step", min_width=20)
-    for heading in ("throughput", "without the loader", "gain"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("limited by", no_wrap=True)
+    right = ("throughput", "without the loader", "gain")
+    drawn = table("step", *right, "limited by", right=right, whole=(*right, "limited by"))
+    drawn.columns[0].min_width = 20
     base: Rung | None = None
     for rung, kept in zip(climb.rungs, hill_climb.kept(climb.rungs), strict=True):
-        table.add_row(*_cells(rung, base, climb.unit), style="" if kept else "dim")
+        drawn.add_row(*_cells(rung, base, climb.unit), style="" if kept else "dim")
         base = rung if kept else base
-    console.print(table)
+    console.print(drawn)
     for rung in climb.rungs:
         for remark in remarks(rung):
-            say(console, f"{_step_name(rung)}: {remark}")
+            console.say(f"{_step_name(rung)}: {remark}")
     for line in _closing(climb):
-        say(console, line)
+        console.say(line)
 
 
 def _cells(rung: Rung, base: Rung | None, unit: str) -> tuple[str | Text, ...]:
@@ -159,8 +151,3 @@ def answer(verdict: contracts.Verdict) -> str:
     if verdict.bottleneck is contracts.Bottleneck.UNKNOWN:
         return "Not known."
     return f"{verdict.bottleneck.value}-bound, {verdict.confidence} confidence."
-
-
-def say(console: Console, sentence: str) -> None:
-    """Print a sentence as it is, whatever it quotes."""
-    console.print(sentence, markup=False, highlight=False, soft_wrap=True)

@@ -46,7 +46,7 @@ def give_up(error: OSError) -> None:
     """Say what was lost, unless its reader has just gone, and write no more to stdout."""
     with suppress(OSError):
         if error.errno != errno.EPIPE:
-            say(f"The output could not be written: {error.strerror}.", sys.stderr)
+            remark(f"The output could not be written: {error.strerror}.")
     with suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())  # Python tries once more when it ends
 
@@ -54,3 +54,8 @@ def give_up(error: OSError) -> None:
 def say(text: str, file: TextIO | None = None) -> None:
     """Write lines of text, Markdown or JSON to stdout, or to ``file``; a terminal obeys nothing."""
     print(printable(text, LINES), file=file or sys.stdout)
+
+
+def remark(sentence: str) -> None:
+    """Say something beside the output, on stderr."""
+    say(sentence, sys.stderr)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
 from typing import Protocol, Self
 
 from rich.live import Live
@@ -33,12 +32,7 @@ class View(Protocol):
     """Something that shows a submission as it changes; a context manager."""
 
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
     def show(self, submission: SubmissionView) -> None:
         """Show the submission as it is now."""
 
@@ -55,6 +49,7 @@ class LiveTable:
     """One line a case, redrawn in place, gone when it is over."""
 
     def __init__(self, console: Console) -> None:
+        self._console = console
         self._live = Live(console=console, auto_refresh=False, transient=True)
 
     def __enter__(self) -> Self:
@@ -74,16 +69,13 @@ class LiveTable:
             phase, _, done, rate = _columns(job.progress)
             if job.state is JobState.SUCCEEDED:
                 phase, done = "", "100%"  # the last progress that was told came before the end
-            table.add_row(job.case.key, _state(job), phase, done, rate)
+            state = Text(job.state.value, style=_COLOUR.get(job.state, "dim"))
+            table.add_row(job.case.key, state, phase, done, rate)
         self._live.update(table, refresh=True)
 
     def say(self, sentence: str) -> None:
         """Print above the table."""
-        self._live.console.print(sentence, markup=False, highlight=False, soft_wrap=True)
-
-
-def _state(job: JobView) -> Text:
-    return Text(job.state.value, style=_COLOUR.get(job.state, "dim"))
+        self._console.say(sentence)
 
 
 def _columns(progress: CaseProgress | None) -> tuple[str, str, str, str]:
@@ -124,7 +116,7 @@ class PlainLines:
 
     def say(self, sentence: str) -> None:
         """Print a line."""
-        self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+        self._console.say(sentence)
 
 
 def _words(job: JobView) -> str:

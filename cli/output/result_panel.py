@@ -56,7 +56,7 @@ def _facts(result: Result) -> list[tuple[str, str]]:
     ]
     if result.verdict is not None:
         facts.append(("limited by", f"{result.verdict.bottleneck}: {result.verdict.sentence}"))
-        facts += [("try", told.sentence) for told in result.verdict.suggestions]
+        facts += [("try", suggestion.sentence) for suggestion in result.verdict.suggestions]
     facts += _profiled(result)
     facts += _beside(result)
     if result.flags:
@@ -88,9 +88,9 @@ def _profiled(result: Result) -> Iterator[tuple[str, str]]:
 
 def _operations(profile: Profile) -> Iterator[tuple[str, str]]:
     total = sum(profile.seconds.values()) or 1.0
-    for told in profile.operations[:TOP]:
-        where = f" at {told.source}" if told.source else ""
-        yield "spends", f"{told.self_s / total:.0%} in {told.name}{where}"
+    for operation in profile.operations[:TOP]:
+        where = f" at {operation.source}" if operation.source else ""
+        yield "spends", f"{operation.self_s / total:.0%} in {operation.name}{where}"
     for wait in profile.synchronizations[:TOP]:
         yield "waits", f"for the device at {wait.source}: {wait.what}"
     for note in profile.notes:
@@ -99,18 +99,18 @@ def _operations(profile: Profile) -> Iterator[tuple[str, str]]:
 
 def _beside(result: Result) -> list[tuple[str, str]]:
     """Return the lines on parity and on how much of the device is used, where they are known."""
-    found = []
+    lines = []
     if result.parity is not None:
         why = f": {result.parity.reason}" if result.parity.reason else ""
-        found.append(("parity", f"{result.parity.status}{why}"))
+        lines.append(("parity", f"{result.parity.status}{why}"))
     if result.efficiency is not None:
-        found.append(("efficiency", formats.efficiency(result.efficiency)))
-    return found
+        lines.append(("efficiency", formats.efficiency(result.efficiency)))
+    return lines
 
 
 def _quantity(sample: Sample) -> str:
-    told = summarise(sample)
-    spread = formats.half_width(told.value, told.low, told.high, sample.unit)
-    basis = {"replicates": f"over {told.replicates} processes", "within_run": "within this run"}
-    note = f" {spread}  (95 %, {basis[told.interval]})" if told.interval in basis else ""
-    return formats.quantity(told.value, sample.unit) + note
+    summary = summarise(sample)
+    spread = formats.half_width(summary.value, summary.low, summary.high, sample.unit)
+    basis = {"replicates": f"over {summary.replicates} processes", "within_run": "within this run"}
+    note = f" {spread}  (95 %, {basis[summary.interval]})" if summary.interval in basis else ""
+    return formats.quantity(summary.value, sample.unit) + note

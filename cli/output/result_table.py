@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
 from benchmarks.contracts import JobState, ParityStatus, Status
-from cli.output.console import Console
-from service.schemas.reports import Row
+from cli.output.console import Console, table
+from service.schemas.reports import Effects, Row
 from service.wording import formats
 
 ROOMY = 100
@@ -26,19 +24,16 @@ _PARITY = {"nondeterministic": "varies"}
 
 def show(rows: Sequence[Row], console: Console) -> None:
     """Print the table, what its intervals rest on, and each failure with its reason."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    table.add_column("case", min_width=22)
-    table.add_column("throughput, 95 %", justify="right", no_wrap=True)
-    table.add_column("vs fp32", justify="right", no_wrap=True)
-    table.add_column("limited by", no_wrap=True)
     further = _further(rows, wide=console.width >= ROOMY)
-    for name in further:
-        table.add_column(name, justify="right", no_wrap=True)
+    right = ("throughput, 95 %", "vs fp32", *further)
+    headings = ("case", *right[:2], "limited by", *further)
+    drawn = table(*headings, right=right, whole=headings[1:])
+    drawn.columns[0].min_width = 22
     for row in rows:
         measured = row.throughput is not None
         beside = (read(row) if measured else "" for read in further.values())
-        table.add_row(*_cells(row, rows), *beside)
-    console.print(table)
+        drawn.add_row(*_cells(row, rows), *beside)
+    console.print(drawn)
     for basis in dict.fromkeys(row.throughput.interval for row in rows if row.throughput):
         if basis in _BASIS:
             console.print(f"95 % interval {_BASIS[basis]}.", style="dim", highlight=False)
@@ -47,7 +42,25 @@ def show(rows: Sequence[Row], console: Console) -> None:
         _flagged(row, console)
         if row.compile_cost is not None:
             line = f"{row.case.key}: {row.compile_cost.sentence}"
-            console.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
+            console.say(line, "dim")
+
+
+def show_effects(effects: Effects, console: Console) -> None:
+    """Print main effects, then interactions, and what the design cannot tell apart."""
+    console.print(f"\nEffects on the throughput of {effects.workload}", style="bold")
+    if effects.missing:
+        console.say(formats.not_estimated(effects.missing, effects.runs), "red")
+    else:
+        right = ("effect", "95 % margin")
+        drawn = table("factor", "compares", *right, right=right, whole=right)
+        for term in effects.terms:
+            margin = f"{formats.times(term.low)} to {formats.times(term.high)}"
+            cells = term.name, term.meaning, formats.times(term.ratio), margin
+            drawn.add_row(*cells, style="" if term.clear else "dim")
+        console.print(drawn)
+        noise = "Dim: not more than noise (Lenth's 95 % margin)."
+        console.print(noise, style="dim", highlight=False)
+    console.print(" ".join(effects.limits), style="dim", highlight=False, markup=False)
 
 
 def _further(rows: Sequence[Row], *, wide: bool) -> dict[str, Callable[[Row], str | Text]]:
@@ -75,11 +88,9 @@ def _memory(row: Row) -> str:
 def _remark(row: Row, console: Console) -> None:
     """Print why a case failed, or was not compared."""
     if row.reason:
-        line = f"{row.case.key}: {row.reason}"
-        console.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
+        console.say(f"{row.case.key}: {row.reason}", "red")
     elif row.parity_reason:
-        line = f"{row.case.key}: {row.parity_reason}"
-        console.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
+        console.say(f"{row.case.key}: {row.parity_reason}", "dim")
 
 
 def _flagged(row: Row, console: Console) -> None:
@@ -88,8 +99,7 @@ def _flagged(row: Row, console: Console) -> None:
         line = f"{row.case.key}: flags {', '.join(row.flags)}"
         if row.disturbed:
             line += f". Its device was disturbed ({row.disturbed}): it counts for nothing"
-        style = "yellow" if row.disturbed else "dim"
-        console.print(f"{line}.", style=style, markup=False, highlight=False, soft_wrap=True)
+        console.say(f"{line}.", "yellow" if row.disturbed else "dim")
 
 
 def _cells(row: Row, among: Sequence[Row]) -> tuple[str | Text, ...]:

@@ -41,4 +41,4 @@ NOUNS = (
     enrolments,
     audit,
 )
-ROUTES: tuple[BaseRoute, ...] = tuple(route for each in NOUNS for route in each.router.routes)
+ROUTES: tuple[BaseRoute, ...] = tuple(route for noun in NOUNS for route in noun.router.routes)

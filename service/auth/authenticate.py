@@ -212,12 +212,12 @@ class Authenticator:
         try:
             yield self._failures.wait_s(address, time.monotonic())
         except Unauthorized as fault:
-            name, told = address, _FAILURES
+            name, sentence = address, _FAILURES
             if isinstance(fault, token_store.Ended):
-                name, told = fault.token_id, _ENDED
+                name, sentence = fault.token_id, _ENDED
             now_s = time.monotonic()
             if wait_s := self._failures.wait_s(name, now_s):
-                raise TooMany(told, ceil(wait_s)) from None
+                raise TooMany(sentence, ceil(wait_s)) from None
             self._failures.take(name, now_s)
             raise
 
@@ -243,13 +243,13 @@ class Authenticator:
         that is over is a failure to be ``counted`` where nothing goes without one.
         """
         with self.trying(request) if counted else nullcontext():
-            found, now = await self._database.run(partial(self._find, cookie), write=False)
+            token, now = await self._database.run(partial(self._find, cookie), write=False)
         request.state.proof = sessions.proof_of(self.key, cookie)
         if request.method not in SAFE:
             csrf.check_origin(request)
             if not sessions.proves(self.key, cookie, request.headers.get(csrf.PROOF, "")):
                 raise csrf.foreign()
-        principal = Principal.of(found)
+        principal = Principal.of(token)
         await self._note(principal, now, time.monotonic())
         return principal
 

@@ -89,8 +89,8 @@ def redeem(session: Session, key: Key, shown: Redemption, now: datetime) -> NewT
             f"This enrolment code is for the worker {row.worker}: enrol under that name (--name), "
             "or ask for another code."
         )
-    wanted = TokenRequest(kind=TokenKind.WORKER, name=shown.worker)
-    made = token_store.create(session, key, wanted, now, row.created_by)
+    request = TokenRequest(kind=TokenKind.WORKER, name=shown.worker)
+    made = token_store.create(session, key, request, now, row.created_by)
     if not single_use.use(session, row, made.id, now):
         raise Unauthorized(_BAD)
     return made

@@ -38,12 +38,12 @@ def link(database: Database, settings: Settings) -> str:
         DatabaseUnavailable: the server's key, or the database, cannot be used.
         OSError: the file of the token cannot be read or written.
     """
-    found = _good(prepare(database, settings), database, settings)
-    assert found is not None
+    token = _good(prepare(database, settings), database, settings)
+    assert token is not None
     with database.writing() as session:
         now = now_of(session)
-        path = sign_in_link.create(session, signing_key.of(settings), found.id, now)
-        audit.record(session, _WHO, "token sign-in", f"token {found.id}", now)
+        path = sign_in_link.create(session, signing_key.of(settings), token.id, now)
+        audit.record(session, _WHO, "token sign-in", f"token {token.id}", now)
     return path
 
 
@@ -51,10 +51,10 @@ def _good(path: Path, database: Database, settings: Settings) -> TokenView | Non
     try:
         shown = token_format.read(path.read_text(encoding="utf-8", errors="replace").strip())
         with database.reading() as session:
-            found = token_store.verify(session, signing_key.of(settings), shown, now_of(session))
+            token = token_store.verify(session, signing_key.of(settings), shown, now_of(session))
     except (FileNotFoundError, Mistyped, Unauthorized):
         return None
-    return found if found.kind is TokenKind.ADMIN else None
+    return token if token.kind is TokenKind.ADMIN else None
 
 
 def _make(path: Path, database: Database, settings: Settings) -> None:

@@ -36,7 +36,7 @@ def redeem(session: Session, key: Key, code: str, now: datetime) -> TokenView:
     row = single_use.find(session, key, token_format.SIGN_IN, code)
     if row is None or row.created_by is None:
         raise Unauthorized(_BAD)
-    found = token_store.view(session.get_one(TokenRow, row.created_by), now)
-    if found.state != "live" or not single_use.use(session, row, found.id, now):
+    token = token_store.view(session.get_one(TokenRow, row.created_by), now)
+    if token.state != "live" or not single_use.use(session, row, token.id, now):
         raise Unauthorized(_BAD)
-    return found
+    return token

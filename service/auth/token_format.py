@@ -53,11 +53,11 @@ def read(text: str) -> Token:
     Raises:
         Mistyped: its form or its checksum is wrong.
     """
-    found = _FORM.fullmatch(text)
+    match = _FORM.fullmatch(text)
     body, _, checksum = text.rpartition("_")
-    if found is None or _checksum(body) != checksum:
+    if match is None or _checksum(body) != checksum:
         raise Mistyped
-    return Token(found[1], found[2], text)
+    return Token(match[1], match[2], text)
 
 
 def digest(key: bytes, token: Token) -> str:

@@ -62,20 +62,6 @@ def create(
     session: Session, key: Key, request: TokenRequest, now: datetime, by: str | None
 ) -> NewToken:
     """Make a token."""
-    return _create(session, key, request, now, by)
-
-
-def create_local(session: Session, key: Key, now: datetime) -> NewToken:
-    """Make the token of the machine's own administrator; it does not close reading to others."""
-    wanted = TokenRequest.model_construct(
-        kind=TokenKind.ADMIN, name=LOCAL, expires_in_s=None, project=None
-    )
-    return _create(session, key, wanted, now, None)
-
-
-def _create(
-    session: Session, key: Key, request: TokenRequest, now: datetime, by: str | None
-) -> NewToken:
     made = token_format.new(request.kind)
     lasts = request.expires_in_s
     row = TokenRow(
@@ -92,7 +78,15 @@ def _create(
     )
     session.add(row)
     session.flush()
-    return _told(row, made, now)
+    return _new_token(row, made, now)
+
+
+def create_local(session: Session, key: Key, now: datetime) -> NewToken:
+    """Make the token of the machine's own administrator; it does not close reading to others."""
+    request = TokenRequest.model_construct(
+        kind=TokenKind.ADMIN, name=LOCAL, expires_in_s=None, project=None
+    )
+    return create(session, key, request, now, None)
 
 
 def rotate(session: Session, key: Key, token_id: str, now: datetime) -> NewToken:
@@ -109,7 +103,7 @@ def rotate(session: Session, key: Key, token_id: str, now: datetime) -> NewToken
     row.digest, row.key_id, row.rotated_at = token_format.digest(key.value, made), key.id, now
     row.changes += 1
     session.flush()
-    return _told(row, made, now)
+    return _new_token(row, made, now)
 
 
 def revoke(session: Session, token_id: str, now: datetime) -> TokenView:
@@ -192,11 +186,11 @@ def verify(session: Session, key: Key, shown: Token, now: datetime) -> TokenView
             "This token is not known here, or was rotated; check that it is the newest one and "
             "of this service."
         )
-    found = view(row, now)
-    if found.state != "live":
-        told = f"This token is {found.state}; ask an administrator for another one."
-        raise Ended(told, found.id)
-    return found
+    token = view(row, now)
+    if token.state != "live":
+        sentence = f"This token is {token.state}; ask an administrator for another one."
+        raise Ended(sentence, token.id)
+    return token
 
 
 def touch(session: Session, used: Mapping[str, datetime]) -> None:
@@ -237,5 +231,5 @@ def _get(session: Session, token_id: str) -> TokenRow:
     return row
 
 
-def _told(row: TokenRow, made: Token, now: datetime) -> NewToken:
+def _new_token(row: TokenRow, made: Token, now: datetime) -> NewToken:
     return NewToken(token=made.text, **view(row, now).model_dump())

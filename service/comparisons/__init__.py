@@ -1,9 +1,7 @@
 """Two revisions measured against each other: started, moved on, read.
 
-`start` stores what is wanted. `advance` moves one comparison on: it takes note of what its jobs
-found, and then submits the next round of pairs, or decides. Any replica may do it at any time: what
-it changes, it changes by compare-and-swap, so that no round is submitted twice. `read` tells where
-it stands; its ``decision`` is there once its state is ``decided``.
+`advance` takes note of what the jobs measured, and then submits the next round of pairs, or
+decides. Any replica may do it at any time, by compare-and-swap: no round is submitted twice.
 """
 
 from service.comparisons.advance import advance, advance_after, advance_all, cancel, move_on_after

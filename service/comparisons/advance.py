@@ -29,10 +29,7 @@ NONE_KNOWN = "There is no such comparison; GET /api/v1/comparisons lists them."
 
 
 def advance_all(database: Database) -> list[str]:
-    """Move every running comparison on, each in a transaction of its own.
-
-    Returns the ids of those that were decided.
-    """
+    """Move every running comparison on, each in its own transaction; return the decided ones."""
     return [decided for decided, was_decided in advance_after(database, "") if was_decided]
 
 
@@ -149,12 +146,7 @@ def _worker(request: ComparisonRequest) -> str:
 
 
 def _lacked(
-    session: Session,
-    row: ComparisonRow,
-    request: ComparisonRequest,
-    now: datetime,
-    *,
-    cut: bool,
+    session: Session, row: ComparisonRow, request: ComparisonRequest, now: datetime, *, cut: bool
 ) -> Iterator[Statement]:
     """Yield what an inconclusive comparison lacked: time if it was ``cut``, or a worker."""
     if cut:
@@ -163,10 +155,8 @@ def _lacked(
         why = worker_choice.lacking(session, request, now)
         yield state("remark", text=why or f"No {_worker(request)} was heard of.")
         return
-    reasons = (
-        comparison_jobs.last_loss(session, row.id),
-        worker_choice.lost(session, row.worker, now),
-    )
+    lost_worker = worker_choice.lost(session, row.worker, now)
+    reasons = comparison_jobs.last_loss(session, row.id), lost_worker
     yield from (state("remark", text=text) for text in reasons if text)
 
 
@@ -174,10 +164,7 @@ def _cancel_jobs(session: Session, comparison_id: str, now: datetime) -> None:
     open_ = (
         select(ComparisonJob.job_id)
         .join(Job, Job.id == ComparisonJob.job_id)
-        .where(
-            ComparisonJob.comparison_id == comparison_id,
-            Job.state.not_in(FINAL_STATES),
-        )
+        .where(ComparisonJob.comparison_id == comparison_id, Job.state.not_in(FINAL_STATES))
     )
     for job_id in session.scalars(open_).all():
         expiry.cancel(session, job_id, now)
@@ -187,8 +174,5 @@ def _change(
     session: Session, row: ComparisonRow, *seen: ColumnElement[bool], **values: object
 ) -> bool:
     """Change a comparison if it still runs and is as seen; say whether it was."""
-    same = (
-        ComparisonRow.id == row.id,
-        ComparisonRow.state == ComparisonState.RUNNING,
-    )
+    same = ComparisonRow.id == row.id, ComparisonRow.state == ComparisonState.RUNNING
     return rows(session, update(ComparisonRow).where(*same, *seen).values(**values)) == 1

@@ -1,4 +1,4 @@
-"""The jobs of a comparison: what they found, and the next ones to submit."""
+"""The jobs of a comparison: what they measured, and the next ones to submit."""
 
 from __future__ import annotations
 
@@ -20,19 +20,13 @@ from service.schemas.gate import Side, Used
 
 def of(session: Session, comparison_id: str) -> list[ComparisonJob]:
     """Every job of a comparison, in the order of submission."""
-    query = (
-        select(ComparisonJob)
-        .where(ComparisonJob.comparison_id == comparison_id)
-        .order_by(ComparisonJob.place)
-    )
-    return list(session.scalars(query.execution_options(populate_existing=True)))
+    query = select(ComparisonJob).where(ComparisonJob.comparison_id == comparison_id)
+    query = query.order_by(ComparisonJob.place).execution_options(populate_existing=True)
+    return list(session.scalars(query))
 
 
 def take_note(session: Session, tries: Sequence[ComparisonJob]) -> int:
-    """Keep what jobs that have ended found out; return how many have not ended.
-
-    What is kept is a few numbers, so that no later look has to unpack whole results again.
-    """
+    """Keep a few numbers of each job that has ended; return how many have not ended."""
     waiting = {one.job_id: one for one in tries if one.measured is None}
     done = select(Job.id, Job.reason).where(
         Job.id.in_(waiting), Job.state.in_(contracts.FINAL_STATES)
@@ -47,18 +41,15 @@ def take_note(session: Session, tries: Sequence[ComparisonJob]) -> int:
 
 def _keep(session: Session, row: ComparisonJob, stored: StoredResult | None, reason: str) -> None:
     measured = Measured.missing(reason[:500]) if stored is None else Measured.of(stored.result)
-    same = (
-        ComparisonJob.comparison_id == row.comparison_id,
-        ComparisonJob.place == row.place,
-    )
+    same = ComparisonJob.comparison_id == row.comparison_id, ComparisonJob.place == row.place
     session.execute(
         update(ComparisonJob)
         .where(*same, ComparisonJob.measured.is_(None))
         .values(
             measured=measured.model_dump(mode="json"),
-            attempt=None if stored is None else stored.attempt,
-            worker=None if stored is None else stored.worker,
-            result_id=None if stored is None else stored.id,
+            attempt=stored and stored.attempt,
+            worker=stored and stored.worker,
+            result_id=stored and stored.id,
         )
     )
 
@@ -107,25 +98,13 @@ def used(
 
 def last_loss(session: Session, comparison_id: str) -> str:
     """Say which attempt of a job that has not ended was lost last; empty if none was."""
-    of_it = (
-        ComparisonJob.comparison_id == comparison_id,
-        Job.state.not_in(contracts.FINAL_STATES),
-    )
+    of_it = ComparisonJob.comparison_id == comparison_id, Job.state.not_in(contracts.FINAL_STATES)
     lost = (
-        select(
-            Attempt.worker,
-            Attempt.number,
-            Attempt.job_id,
-            Attempt.reason,
-        )
+        select(Attempt.worker, Attempt.number, Attempt.job_id, Attempt.reason)
         .join(ComparisonJob, ComparisonJob.job_id == Attempt.job_id)
         .join(Job, Job.id == Attempt.job_id)
         .where(*of_it, Attempt.state == contracts.AttemptState.LOST)
-        .order_by(
-            Attempt.ended_at.desc(),
-            Attempt.job_id.desc(),
-            Attempt.number.desc(),
-        )
+        .order_by(Attempt.ended_at.desc(), Attempt.job_id.desc(), Attempt.number.desc())
     )
     attempt = session.execute(lost.limit(1)).first()
     if attempt is None:

@@ -1,4 +1,4 @@
-"""Stores a comparison that is wanted; the first round follows when it is moved on."""
+"""Stores a comparison; the first round follows when it is moved on."""
 
 from __future__ import annotations
 
@@ -46,8 +46,7 @@ def start(
         raise errors.Invalid("A case stands twice in this comparison; name each once.")
     if key is not None:
         key = kept_as(key, request.project)
-    before = _answered(session, request, key)
-    if before is not None:
+    if before := _answered(session, request, key):
         return before
     if why := worker_choice.lacking(session, request, now):
         raise errors.UnknownChoice(why)
@@ -131,12 +130,7 @@ def _answered(
 
 
 def _specs(request: ComparisonRequest) -> tuple[JobSpec, ...]:
-    """One job per case, at the contender, every name checked.
-
-    Raises:
-        UnknownChoice: a name that the catalog does not have.
-        Impossible: a combination that cannot run.
-    """
+    """One job per case, at the contender, every name checked."""
     return expand(
         SubmissionRequest(
             suite=request.suite,

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Case, Direction
+from benchmarks.contracts import Direction
 from service import findings, models
 from service.analysis.detection.windows import SAME
 from service.dashboard.figures import Analysed, Step, place_of
@@ -40,30 +40,6 @@ PER_PAGE = 50
 FOR_NOTHING = (models.ConfirmationState.NOT_REPRODUCED, models.ConfirmationState.UNRESOLVED)
 NODE_RESULTS = 20
 """Newest results of a slow node that its page lists."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeResult:
-    """One result of a node, beside what the others measured."""
-
-    result_id: str
-    case: Case
-    revision: str
-    value: float
-    unit: str
-    measured_at: datetime
-    slower: float | None
-    """Than the others in the same series, as a share; None if nobody else has measured it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A node that a finding is about."""
-
-    name: str
-    labels: dict[str, str]
-    last_seen_at: datetime
-    results: tuple[NodeResult, ...]
 
 
 def grouped(attribution: AttributionView | None) -> dict[State, list[EvidenceView]]:
@@ -124,32 +100,26 @@ def confirmations_of(session: Session, finding: FindingView) -> list[confirm.Con
     return list(page.items[::-1])
 
 
-def node_of(session: Session, finding: FindingSummary) -> Node | None:
-    """The node that a finding is about, with its newest results; None if it is about series."""
-    worker = session.get(models.WorkerRow, finding.worker) if finding.worker else None
-    if worker is None:
-        return None
-    slower = against_others(session, worker.name, finding.comparability)
+def results_of(
+    session: Session, worker: str, comparability: dict[str, str]
+) -> list[tuple[models.Point, SeriesName, float | None]]:
+    """The newest results of a node, each with its series.
+
+    The number says how much slower it was than the others in that series, as a share; None if
+    nobody else has measured it.
+    """
+    slower = against_others(session, worker, comparability)
     newest = (
         select(models.Point, models.SeriesRow)
         .join(models.SeriesRow, models.SeriesRow.id == models.Point.series_id)
-        .where(models.Point.worker == worker.name, models.SeriesRow.metric == METRIC)
+        .where(models.Point.worker == worker, models.SeriesRow.metric == METRIC)
         .order_by(models.Point.revision_at.desc(), models.Point.measured_at.desc())
         .limit(NODE_RESULTS)
     )
-    results = tuple(
-        NodeResult(
-            result_id=point.result_id,
-            case=Case.model_validate(series.case),
-            revision=point.revision,
-            value=point.value,
-            unit=series.unit,
-            measured_at=point.measured_at,
-            slower=slower.get((series.id, point.revision)),
-        )
+    return [
+        (point, name_of(series), slower.get((series.id, point.revision)))
         for point, series in session.execute(newest)
-    )
-    return Node(worker.name, worker.labels, worker.last_seen_at, results)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from service.findings import ACTIONS
+from service.findings.lifecycle import ACTIONS, Action
 from service.history.description import NoiseView
 from service.models import ConfirmationState, FindingState
 from service.schemas.findings import (
@@ -66,22 +64,9 @@ WORTH_TELLING = 0.001
 """A worker's own offset from a tenth of a per cent on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """Something that may be done with a finding in its present state."""
-
-    name: str
-    title: str
-    meaning: str
-
-
-def offers(state: FindingState) -> list[Offer]:
-    """List the actions that are possible in a state."""
-    return [
-        Offer(name, action.title, action.meaning)
-        for name, action in ACTIONS.items()
-        if state in action.seen
-    ]
+def offers(state: FindingState) -> dict[str, Action]:
+    """List the actions that are possible in a state, by name."""
+    return {name: action for name, action in ACTIONS.items() if state in action.seen}
 
 
 def effect(finding: FindingSummary) -> str:

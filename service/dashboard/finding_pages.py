@@ -21,6 +21,7 @@ from service.dashboard import figures, finding_data, finding_labels, series_chan
 from service.dashboard.query_params import InboxAddress
 from service.dashboard.rendering import COUNTED, page_router, partial, render
 from service.history.queries import load_series
+from service.models import WorkerRow
 from service.schemas.findings import AffectedSeries
 
 router = page_router(COUNTED)
@@ -56,6 +57,7 @@ def show_finding(request: Request, session: Reading, now: Now, finding_id: str) 
     """Show one finding: what changed, why, since when, and what was done about it."""
     finding = findings.load_finding(session, finding_id)
     summary = finding.summary
+    node = session.get(WorkerRow, summary.worker) if summary.worker else None
     first = finding.series[0] if finding.series else None
     return render(
         request,
@@ -68,7 +70,10 @@ def show_finding(request: Request, session: Reading, now: Now, finding_id: str) 
         evidence=finding_data.grouped(finding.attribution),
         compare=finding_data.compare_link(summary, first.series.metric if first else ""),
         confirmations=finding_data.confirmations_of(session, finding),
-        node=finding_data.node_of(session, summary),
+        node=node,
+        node_results=finding_data.results_of(session, node.name, summary.comparability)
+        if node
+        else [],
         offers=finding_labels.offers(summary.state),
     )
 

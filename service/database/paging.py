@@ -48,10 +48,10 @@ def newest_first(
     Raises:
         Invalid: the cursor is not one of this list.
     """
-    wanted = select(model).where(*conditions).order_by(order.desc()).limit(limit + 1)
+    query = select(model).where(*conditions).order_by(order.desc()).limit(limit + 1)
     if after is not None:
-        wanted = wanted.where(order < keys(after, 1)[0])
-    rows = session.scalars(wanted).all()
+        query = query.where(order < keys(after, 1)[0])
+    rows = session.scalars(query).all()
     more = cursor(getattr(rows[limit - 1], order.key)) if len(rows) > limit else None
     return Page(tuple(rows[:limit]), more)
 
@@ -69,13 +69,13 @@ def keys(text: str, count: int) -> tuple[str, ...]:
     """
     try:
         padded = text.encode() + b"=" * (-len(text) % 4)
-        found = orjson.loads(base64.urlsafe_b64decode(padded))
+        values = orjson.loads(base64.urlsafe_b64decode(padded))
     except (binascii.Error, ValueError):
-        found = None
-    right = isinstance(found, list) and len(found) == count
-    if not right or not all(isinstance(key, str) and "\0" not in key for key in found):
+        values = None
+    right = isinstance(values, list) and len(values) == count
+    if not right or not all(isinstance(key, str) and "\0" not in key for key in values):
         raise Invalid(_FOREIGN)
-    return tuple(found)
+    return tuple(values)
 
 
 def instant(key: str) -> datetime:

@@ -13,12 +13,16 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, Dialect, Executable, Table, bindparam, insert
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg as PGDialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.schema import ScalarElementColumnDefault
 from sqlalchemy.types import TypeEngine
 
+_NUMBERED = PGDialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
+"""Writes PostgreSQL's own parameters ($1). psycopg would parse a long statement for its own form
+with every call."""
 Convert = Callable[[Any], Any] | None
 Runner = Session | Connection
 """A session or connection that runs a statement. Run in a session, it does not flush first."""
@@ -27,18 +31,18 @@ Runner = Session | Connection
 @dataclass(frozen=True, slots=True)
 class _Compiled:
     sql: str
-    named: bool
-    """True if the driver takes parameters by name, false if by position."""
-    parameters: tuple[tuple[str, Convert], ...]
+    parameters: Mapping[str, Convert]
+    positions: Sequence[str]
+    """The parameter at each position."""
     columns: tuple[Convert, ...]
     fixed: Mapping[str, Any]
     """Parameters that have their value: what the table gives to columns that are left out."""
 
-    def bound(self, values: Mapping[str, Any]) -> Any:
+    def bound(self, values: Mapping[str, Any]) -> list[Any]:
         if self.fixed:
             values = {**self.fixed, **values}
-        pairs = [(n, values[n] if to is None else to(values[n])) for n, to in self.parameters]
-        return dict(pairs) if self.named else [value for _, value in pairs]
+        named = {n: values[n] if to is None else to(values[n]) for n, to in self.parameters.items()}
+        return [named[name] for name in self.positions]
 
 
 def connection_of(on: Runner) -> Connection:
@@ -89,11 +93,12 @@ class Prepared:
             compiled = self._compiled[dialect.name] = _compile(self._statement, dialect)
         raw = connection.connection.driver_connection
         assert raw is not None
-        cursor = raw.cursor()
+        driver = dialect.loaded_dbapi
+        cursor: Any = driver.RawCursor(raw) if dialect.name == "postgresql" else raw.cursor()
         bound = compiled.bound(values)
         try:
             cursor.execute(compiled.sql, bound)
-        except dialect.loaded_dbapi.Error as error:
+        except driver.Error as error:
             lost = dialect.is_disconnect(error, raw, cursor)
             if lost:
                 connection.invalidate(error)
@@ -101,7 +106,7 @@ class Prepared:
                 compiled.sql,
                 bound,
                 error,
-                dialect.loaded_dbapi.Error,
+                driver.Error,
                 connection_invalidated=lost,
                 dialect=dialect,
             ) from error
@@ -157,15 +162,14 @@ def new_row(table: Table, columns: Collection[str]) -> dict[str, Any]:
 
 
 def _compile(statement: Executable, dialect: Dialect) -> _Compiled:
-    made = statement.compile(dialect=dialect)  # type: ignore[attr-defined]
+    made = statement.compile(dialect=dialect if dialect.name == "sqlite" else _NUMBERED)  # type: ignore[attr-defined]
     assert isinstance(made, SQLCompiler)
-    order = made.positiontup if made.positional else list(made.binds)
-    parameters = tuple((name, _binder(made.binds[name].type, dialect)) for name in order or ())
+    parameters = {name: _binder(bind.type, dialect) for name, bind in made.binds.items()}
     columns = getattr(statement, "exported_columns", ())
     return _Compiled(
         made.string,
-        not made.positional,
         parameters,
+        made.positiontup or (),
         tuple(_reader(column.type, dialect) for column in columns),
         {name: bind.value for name, bind in made.binds.items() if not bind.required},
     )

@@ -58,8 +58,6 @@ class SeriesFindings:
     covered: AlreadyReported
     believable: tuple[Candidate, ...]
     """Changes that may become findings."""
-    findings: frozenset[str]
-    """About the series, by id, when it said so."""
     suspicious: tuple[Suspicion, ...] = ()
 
     def with_suspicions(self, since: datetime, ill: frozenset[str]) -> SeriesFindings:
@@ -184,7 +182,6 @@ def follow_series(
 
     ``ill`` names the nodes that are known to be slow, whose results are put down to them.
     """
-    findings = _about(session, series_id)  # first: of what others open meanwhile nothing is known
     histories = Histories(session)
     covered = follow(histories, series_id, now)
     history = histories.of(series_id)
@@ -192,7 +189,7 @@ def follow_series(
         replace(change, not_reproduced=confirm.not_reproduced(histories, change))
         for change in candidates(session, history, covered, ill)
     )
-    return SeriesFindings(history, covered, believable, findings)
+    return SeriesFindings(history, covered, believable)
 
 
 def _about(session: Session, series_id: str) -> frozenset[str]:
@@ -202,7 +199,7 @@ def _about(session: Session, series_id: str) -> frozenset[str]:
 def _up_to_date(session: Session, series: SeriesFindings, now: datetime) -> SeriesFindings:
     """Follow a series again if a finding about it was opened meanwhile."""
     series_id = series.history.series.id
-    if not series.believable or _about(session, series_id) == series.findings:
+    if not series.believable or _about(session, series_id) == series.covered.findings:
         return series
     return follow_series(session, series_id, ill_nodes(session), now)
 

@@ -74,6 +74,8 @@ class AlreadyReported:
     """Changes that are known and not in the analysis yet."""
     expected: frozenset[str] = frozenset()
     """Ids of changes whose new level was declared the baseline: to leave it is news."""
+    findings: frozenset[str] = frozenset()
+    """Ids of the findings that say so; one opened meanwhile is not among them."""
 
 
 FALSE_SHARE = 0.2

@@ -40,13 +40,14 @@ def links_of(session: Session, series_id: str) -> Sequence[tuple[FindingSeries, 
 
 def follow(histories: Histories, series_id: str, now: datetime) -> AlreadyReported:
     """Bring the findings of a series up to date; say what they cover of its changes."""
+    links = links_of(histories.session, series_id)  # first: others may open more meanwhile
     history = histories.of(series_id)
     analysis, tail = history.analysis, history.recent
     changes = {change.id: change for change in analysis.changes}
     covered: set[str] = set()
     expected: set[str] = set()
     shifts: list[PendingShift] = []
-    for link, row in links_of(histories.session, series_id):
+    for link, row in links:
         index = tail.place_of(link.first_bad_result, link.first_bad_at)
         if index is None:
             continue
@@ -68,7 +69,8 @@ def follow(histories: Histories, series_id: str, now: datetime) -> AlreadyReport
         shifts += _shifts(link, row, tail, change, back)
         if link.ended != ended:  # once: what a person has opened again stays so
             settle(histories.session, row, _since(link, tail), now)
-    return AlreadyReported(frozenset(covered), tuple(shifts), frozenset(expected))
+    findings = frozenset(row.id for _, row in links)
+    return AlreadyReported(frozenset(covered), tuple(shifts), frozenset(expected), findings)
 
 
 def takes_back(session: Session, candidate: Candidate, now: datetime) -> bool:

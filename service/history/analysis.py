@@ -202,7 +202,7 @@ def _load(session: Session, series_id: str, settled: Sequence[SettledWindow]) ->
             Point.series_id == series_id, Point.result_id == settled[-1].next_from
         )
         query = query.where(tuple_(*_ORDER) >= start.scalar_subquery())
-    direction = session.scalars(select(SeriesRow.direction).where(SeriesRow.id == series_id)).one()
+    direction = session.get_one(SeriesRow, series_id).direction
     points = tuple(RecentPoint(*row) for row in session.execute(query))
     return RecentPoints(series_id, Direction(direction), first_needed(len(settled)), points)
 

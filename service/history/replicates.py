@@ -21,7 +21,8 @@ from sqlalchemy.orm import Session, aliased
 
 from benchmarks.contracts import Result, Status
 from benchmarks.contracts.bounds import without_traces
-from benchmarks.diagnosis.merge import flags_of, merge, samples_of
+from benchmarks.diagnosis.disturbances import every
+from benchmarks.diagnosis.merge import merge, samples_of
 from service.database.session import alone
 from service.history import queries
 from service.history.types import StoredResult
@@ -155,5 +156,5 @@ def _merged(results: Sequence[Result], *, cold: bool) -> Result:
     try:
         return merge(results, cold=cold)
     except (ValueError, ArithmeticError):  # numbers out of which no verdict can be made
-        joined = {"samples": samples_of(results, cold=cold), "flags": flags_of(results)}
+        joined = {"samples": samples_of(results, cold=cold), "flags": every(*results)}
         return results[0].model_copy(update=joined)

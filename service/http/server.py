@@ -76,8 +76,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen; uvicorn takes one number for how many may wait and how many come in."""
         await super().startup(sockets)
-        for each in sockets or ():
-            each.listen(_WAITING)
+        for listener in sockets or ():
+            listener.listen(_WAITING)
 
 
 def serve(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
@@ -123,9 +123,9 @@ def configuration(app: FastAPI, settings: Settings) -> Config:
 def _affordable(connections: int) -> int:
     """As many connections as the process may open, after asking for as many files as it may."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = connections + _SPARE_FILES
-    if soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    files = connections + _SPARE_FILES
+    if soft < files:
+        soft = files if hard == resource.RLIM_INFINITY else min(files, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return min(connections, soft - _SPARE_FILES)
 

@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 _TAKES = "taken_body"
-_ASIDE_B = 2**18
+_THREAD_B = 2**18
 """A larger document is parsed in a thread, so that others are answered meanwhile."""
 _FAULTS = 20
 """Faults that an answer lists."""
@@ -107,14 +107,14 @@ def declared(routes: Sequence[BaseRoute]) -> Mapping[str, Permission]:
     Raises:
         Undeclared: a route has no guard.
     """
-    found: dict[str, Permission] = {}
+    permissions: dict[str, Permission] = {}
     for route in iter_route_contexts(routes):
         guarded = route.original_route
         if not isinstance(guarded, GuardedRoute):
             raise Undeclared(f"{route.path} has no guard")
         methods = route.methods or set()
-        found |= {f"{method} {route.path}": needed(guarded.endpoint) for method in methods}
-    return found
+        permissions |= {f"{method} {route.path}": needed(guarded.endpoint) for method in methods}
+    return permissions
 
 
 async def _read(body: _Body, request: Request, *, stranger: bool) -> None:
@@ -130,8 +130,8 @@ async def _read(body: _Body, request: Request, *, stranger: bool) -> None:
         _check_type(exchange, body.media_type)
         if body.model is not None:
             parse = partial(parsed, body.model, raw)
-            aside = len(raw) > _ASIDE_B
-            request._json = await anyio.to_thread.run_sync(parse) if aside else parse()
+            is_large = len(raw) > _THREAD_B
+            request._json = await anyio.to_thread.run_sync(parse) if is_large else parse()
 
 
 def parsed(model: type[BaseModel], raw: bytes) -> BaseModel:
@@ -169,5 +169,5 @@ def _check_known(given: Iterable[str], known: set[str]) -> None:
 
 
 def _parameters(dependant: Dependant) -> set[str]:
-    own = {field.alias for field in dependant.query_params}
-    return own.union(*map(_parameters, dependant.dependencies))
+    names = {field.alias for field in dependant.query_params}
+    return names.union(*map(_parameters, dependant.dependencies))

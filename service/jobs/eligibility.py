@@ -143,22 +143,22 @@ def waiting(on: Runner, worker: str, *, correct: bool) -> Iterator[str]:
         correct: whether bounds that mislead are raised.
     """
     after: tuple[int, str, str] = (*FIRST, "")
-    limit, found = FEW, list[tuple[Place, str]]()
+    limit, heads_of_sets = FEW, list[tuple[Place, str]]()
     while True:
         rank, place, requires = after
         rows = _PAGE.run(on, of=worker, rank=rank, place=place, requires=requires, limit=limit)
         page = [_Row(*row) for row in rows]
         for row in page:
             if row.head is not None:
-                heapq.heappush(found, ((row.head_rank, row.head), row.requires))
-        misled = _before(page, found[0][0] if found else None)
+                heapq.heappush(heads_of_sets, ((row.head_rank, row.head), row.requires))
+        misled = _before(page, heads_of_sets[0][0] if heads_of_sets else None)
         if correct and len(misled) >= FEW:
             with session_on(on) as session:
                 _correct(session, worker, misled)
         if more := len(page) == limit:
             after = (page[-1].rank, page[-1].place, page[-1].requires)
-        while found and (not more or found[0][0] <= after[:2]):
-            yield heapq.heappop(found)[1]
+        while heads_of_sets and (not more or heads_of_sets[0][0] <= after[:2]):
+            yield heapq.heappop(heads_of_sets)[1]
         if not more:
             return
         limit = MANY
@@ -177,10 +177,10 @@ def _correct(session: Session, worker: str, sets: Sequence[str]) -> None:
 
 def heads(jobs: Iterable[tuple[str, int, str]]) -> dict[str, Place]:
     """By set, where the first of some jobs stands, each given by its set, rank and id."""
-    found: dict[str, Place] = {}
+    first: dict[str, Place] = {}
     for requires, rank, place in jobs:
-        found[requires] = min((rank, place), found.get(requires, (rank, place)))
-    return found
+        first[requires] = min((rank, place), first.get(requires, (rank, place)))
+    return first
 
 
 def wake(session: Session, queued: Mapping[str, Place], worker: str | None = None) -> None:
@@ -193,11 +193,11 @@ def wake(session: Session, queued: Mapping[str, Place], worker: str | None = Non
     """
     for requires, (rank, place) in sorted(queued.items()):  # in one order: no two wait in a ring
         session.execute(_QUEUEING, {"set": requires})
-        told = {"set": requires, "to_rank": rank, "to_place": place}
+        bound = {"set": requires, "to_rank": rank, "to_place": place}
         if worker is None:
-            session.connection().execute(_LOWER, told)
+            session.connection().execute(_LOWER, bound)
         else:
-            session.connection().execute(_LOWER_FOR_ONE, told | {"of": worker})
+            session.connection().execute(_LOWER_FOR_ONE, bound | {"of": worker})
 
 
 def add_set(session: Session, requires: str, labels: Mapping[str, str], first: Place) -> None:
@@ -207,7 +207,7 @@ def add_set(session: Session, requires: str, labels: Mapping[str, str], first: P
     _insert(session, [(name, requires) for name, has in known if meets(has, labels)], first)
 
 
-def hold_pairs(session: Session) -> None:
+def lock_pairs(session: Session) -> None:
     """Let nobody else add a worker or a set until this transaction ends.
 
     Whoever changes a worker's labels calls this before it locks the worker.

@@ -69,13 +69,13 @@ def _spent(
     session: Session, submissions: Sequence[str]
 ) -> Iterator[tuple[tuple[str, dict[str, Any]], float]]:
     """Yield key and first spec of each case that succeeded, and the seconds of its replicates."""
-    wanted = (
+    query = (
         select(Job.case_key, Job.spec, Job.state, Attempt.started_at, Attempt.ended_at)
         .outerjoin(Attempt, and_(Attempt.job_id == Job.id, Attempt.number == Job.attempt))
         .where(Job.submission_id.in_(submissions))
         .order_by(Job.group_id, Job.replicate)
     )
-    for _, rows in groupby(session.execute(wanted.add_columns(Job.group_id)), lambda row: row[-1]):
+    for _, rows in groupby(session.execute(query.add_columns(Job.group_id)), lambda row: row[-1]):
         jobs = list(rows)
         times = [(job.ended_at - job.started_at).total_seconds() for job in jobs if job.started_at]
         if all(job.state == JobState.SUCCEEDED for job in jobs):

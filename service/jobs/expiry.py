@@ -47,12 +47,12 @@ def sweep(session: Session, terms: Terms, now: datetime, limit: int = 500) -> Sw
         .limit(limit)
         .with_for_update(skip_locked=True)
     )
-    found = [_lose(session, Holder(*row), terms, now) for row in session.execute(expired)]
+    states = [_lose(session, Holder(*row), terms, now) for row in session.execute(expired)]
     groups.release_absent(session, terms.patience, now)
     return Swept(
-        requeued=found.count(JobState.QUEUED),
-        quarantined=found.count(JobState.QUARANTINED),
-        cancelled=found.count(JobState.CANCELLED),
+        requeued=states.count(JobState.QUEUED),
+        quarantined=states.count(JobState.QUARANTINED),
+        cancelled=states.count(JobState.CANCELLED),
     )
 
 

@@ -99,20 +99,22 @@ def reset_patience(session: Session, now: datetime) -> None:
 def _has_begun(session: Session, group_id: str, worker: str) -> bool:
     """Return True if a worker holds a job of a group, or has measured one."""
     begun = (*LIVE, AttemptState.SUCCEEDED)
-    wanted = (
+    query = (
         select(Attempt.job_id)
         .join(Job, Job.id == Attempt.job_id)
         .where(Job.group_id == group_id, Attempt.worker == worker, Attempt.state.in_(begun))
     )
-    return session.execute(wanted.limit(1)).first() is not None
+    return session.execute(query.limit(1)).first() is not None
 
 
 def _free(session: Session, *which: ColumnElement[bool]) -> int:
     freed = update(Job).where(*_KEPT, *which).values(kept_for=None)
     stand = freed.returning(Job.requires, Job.rank, Job.id)
-    found = session.execute(stand, execution_options=_SILENT).all()
-    eligibility.wake(session, eligibility.heads((row.requires, row.rank, row.id) for row in found))
-    return len(found)
+    freed_jobs = session.execute(stand, execution_options=_SILENT).all()
+    eligibility.wake(
+        session, eligibility.heads((row.requires, row.rank, row.id) for row in freed_jobs)
+    )
+    return len(freed_jobs)
 
 
 def _free_to_change(group_id: str, *states: JobState) -> Select[str]:

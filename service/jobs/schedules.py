@@ -172,8 +172,10 @@ def fire_due(session: Session, now: datetime) -> list[Fired]:
         Schedule.enabled.is_(True),
         (Schedule.next_due_at <= now) | Schedule.next_due_at.is_(None),
     )
-    found = [_fire_row(session, row, now) for row in session.scalars(due.order_by(Schedule.name))]
-    return [fired for fired in found if fired is not None]
+    outcomes = [
+        _fire_row(session, row, now) for row in session.scalars(due.order_by(Schedule.name))
+    ]
+    return [fired for fired in outcomes if fired is not None]
 
 
 def _set_back(session: Session, now: datetime) -> None:

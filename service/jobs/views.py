@@ -22,8 +22,8 @@ def load_job(session: Session, job_id: str) -> JobView:
     Raises:
         NotFound: there is no such job.
     """
-    wanted = select(Job).where(Job.id == job_id).execution_options(populate_existing=True)
-    row = session.scalars(wanted).first()
+    query = select(Job).where(Job.id == job_id).execution_options(populate_existing=True)
+    row = session.scalars(query).first()
     if row is None:
         raise NotFound("There is no such job; GET /api/v1/jobs lists them.")
     return views(session, [row])[0]
@@ -39,24 +39,24 @@ def list_jobs(
 
 def jobs_of(session: Session, submission_id: str) -> list[JobView]:
     """The jobs of a submission, in the order of its cases."""
-    wanted = (
+    query = (
         select(Job).where(Job.submission_id == submission_id).order_by(Job.position, Job.replicate)
     )
-    return views(session, session.scalars(wanted).all())
+    return views(session, session.scalars(query).all())
 
 
 def views(session: Session, rows: Sequence[Job]) -> list[JobView]:
     """Show jobs with their attempts and the ids of their counted results."""
     ids = [row.id for row in rows]
     attempts: dict[str, list[AttemptView]] = {job_id: [] for job_id in ids}
-    wanted = select(Attempt).where(Attempt.job_id.in_(ids)).order_by(Attempt.number)
-    for attempt in session.scalars(wanted.execution_options(populate_existing=True)):
+    query = select(Attempt).where(Attempt.job_id.in_(ids)).order_by(Attempt.number)
+    for attempt in session.scalars(query.execution_options(populate_existing=True)):
         attempts[attempt.job_id].append(_attempt(attempt))
     counted = select(ResultRow.job_id, ResultRow.id).where(
         ResultRow.job_id.in_(ids), ResultRow.counted
     )
-    found = {job_id: result_id for job_id, result_id in session.execute(counted)}  # noqa: C416
-    return [_job(row, attempts[row.id], found.get(row.id)) for row in rows]
+    result_ids = {job_id: result_id for job_id, result_id in session.execute(counted)}  # noqa: C416
+    return [_job(row, attempts[row.id], result_ids.get(row.id)) for row in rows]
 
 
 def _attempt(row: Attempt) -> AttemptView:

@@ -38,11 +38,11 @@ def introduce(session: Session, worker: Worker, now: datetime) -> WorkerView:
     """
     labels = worker.labels | {"worker": worker.name}
     has = None if worker.revisions is None else list(worker.revisions)
-    eligibility.hold_pairs(session)
-    told = {"labels": labels, "version": worker.version, "revisions": has, "last_seen_at": now}
-    told["gpu_uuid"] = labels.get("gpu_uuid")
+    eligibility.lock_pairs(session)
+    values = {"labels": labels, "version": worker.version, "revisions": has, "last_seen_at": now}
+    values["gpu_uuid"] = labels.get("gpu_uuid")
     # Two introductions may meet: one that was sent twice, or one to each replica.
-    new = insert_if_absent(session, _WORKERS, {"name": worker.name, "first_seen_at": now, **told})
+    new = insert_if_absent(session, _WORKERS, {"name": worker.name, "first_seen_at": now, **values})
     row = session.get_one(WorkerRow, worker.name, with_for_update=True)
     if row.last_seen_at > now - PRESENT and _is_another(row.labels, labels):
         host = row.labels.get("host")
@@ -60,8 +60,8 @@ def introduce(session: Session, worker: Worker, now: datetime) -> WorkerView:
     return _view(session, row)
 
 
-def _is_another(known: Mapping[str, str], told: Mapping[str, str]) -> bool:
-    folders = known.get(FOLDER), told.get(FOLDER)
+def _is_another(known: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    folders = known.get(FOLDER), labels.get(FOLDER)
     return None not in folders and folders[0] != folders[1]
 
 
@@ -78,7 +78,7 @@ def common_device(session: Session, requires: Mapping[str, str], now: datetime) 
     """
     present = select(WorkerRow.labels).where(WorkerRow.last_seen_at > now - LATELY)
     known = session.scalars(present)
-    devices = {told.get("device") for told in known if requires.items() <= told.items()}
+    devices = {labels.get("device") for labels in known if requires.items() <= labels.items()}
     return next(iter(devices)) if len(devices) == 1 and devices <= _DEVICES else None
 
 

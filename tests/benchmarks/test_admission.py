@@ -139,14 +139,14 @@ def test_a_loss_that_is_no_single_number_is_refused(
 
 
 def test_what_is_no_tensor_in_a_models_state_stays_as_it_is() -> None:
-    class Told(nn.Linear):
+    class Extra(nn.Linear):
         def get_extra_state(self) -> dict[str, int]:
             return {"seen": 3}
 
         def set_extra_state(self, state: Any) -> None:
             raise AssertionError("nobody asked for that")
 
-    trainer = Trainer(a_recipe(model=Told(3, 1)), CPU)
+    trainer = Trainer(a_recipe(model=Extra(3, 1)), CPU)
     before = trainer.model.state_dict()["weight"].clone()
     trainer.step((X[:8], Y[:8]))
     assert not torch.equal(trainer.model.state_dict()["weight"], before)

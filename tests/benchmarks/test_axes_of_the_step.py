@@ -78,11 +78,11 @@ def test_checkpointing_changes_no_loss_and_no_weight(context: Context, workload:
 def _kept_bytes(recipe: Recipe) -> int:
     """Bytes that the forward pass leaves for the backward pass, weights not counted."""
     trainer = Trainer(recipe, CPU)
-    own = {weight.data_ptr() for weight in trainer.model.parameters()}
+    weights = {weight.data_ptr() for weight in trainer.model.parameters()}
     kept: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
-        if tensor.data_ptr() not in own:
+        if tensor.data_ptr() not in weights:
             kept[tensor.data_ptr()] = tensor.untyped_storage().nbytes()
         return tensor
 
@@ -103,14 +103,14 @@ def test_checkpointing_keeps_far_less_for_the_backward_pass(
 
 def test_a_block_within_a_block_is_recomputed_once(context: Context) -> None:
     recipe = recipe_of(context, "unet")
-    found = list(checkpointing.outermost(recipe.model, recipe.blocks))
-    inner = {id(part) for block in found for part in block.modules() if part is not block}
-    assert found
-    assert not inner & {id(block) for block in found}
+    blocks = list(checkpointing.outermost(recipe.model, recipe.blocks))
+    inner = {id(part) for block in blocks for part in block.modules() if part is not block}
+    assert blocks
+    assert not inner & {id(block) for block in blocks}
     checkpointing.recompute(recipe.model, recipe.blocks)
-    once = [block.forward for block in found]
+    once = [block.forward for block in blocks]
     checkpointing.recompute(recipe.model, recipe.blocks)
-    assert [block.forward for block in found] == once
+    assert [block.forward for block in blocks] == once
 
 
 def test_checkpointing_compiles(context: Context) -> None:
@@ -176,8 +176,8 @@ def _allowed() -> dict[str, bool]:
 @pytest.mark.parametrize("kernel", ["math", "flash", "efficient", "cudnn"])
 def test_one_attention_kernel_is_allowed_and_the_next_case_starts_anew(kernel: str) -> None:
     before = _allowed()
-    told = flags.put_in_force(replace(_plain(), attention=kernel))
-    assert told["flag.attention"] == kernel
+    in_force = flags.put_in_force(replace(_plain(), attention=kernel))
+    assert in_force["flag.attention"] == kernel
     assert [name for name, allowed in _allowed().items() if allowed] == [kernel]
     flags.put_in_force(_plain())
     assert _allowed() == before
@@ -209,8 +209,8 @@ def test_flex_attention_gives_the_same_loss_and_gradients(
     flexible = replace(recipe_of(context, "nanogpt"), attention="flex", compile_options=compiled)
     flags.put_in_force(flexible)
     assert functional.scaled_dot_product_attention is not PLAIN_ATTENTION
-    found, trained = stepped(flexible)
-    assert found == pytest.approx(losses, rel=1e-4)
+    flex_losses, trained = stepped(flexible)
+    assert flex_losses == pytest.approx(losses, rel=1e-4)
     for name, weight in weights.items():
         torch.testing.assert_close(trained[name], weight, rtol=1e-3, atol=1e-4)
     flags.put_in_force(_plain())

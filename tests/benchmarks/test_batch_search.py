@@ -33,8 +33,8 @@ def test_the_search_finds_what_trying_every_size_would(
         tried.append(batch)
         return batch <= limit
 
-    found = batch_search.largest(fits, candidates, start)
-    assert found == max((size for size in candidates if size <= limit), default=None)
+    largest = batch_search.largest(fits, candidates, start)
+    assert largest == max((size for size in candidates if size <= limit), default=None)
     assert len(tried) == len(set(tried))
     assert len(tried) <= 24
 
@@ -86,11 +86,11 @@ def recipe(most: int) -> Recipe:
 def test_the_largest_batch_that_fits_is_taken_and_the_weights_stay() -> None:
     made = recipe(most=50)
     before = {name: value.clone() for name, value in made.model.state_dict().items()}
-    found = batch_search.settled(made, CPU, 0)
-    assert (found.batch, found.largest_batch) == (48, False)
-    for name, value in found.model.state_dict().items():
+    settled = batch_search.settled(made, CPU, 0)
+    assert (settled.batch, settled.largest_batch) == (48, False)
+    for name, value in settled.model.state_dict().items():
         assert torch.equal(value, before[name])
-    assert all(weight.grad is None for weight in found.model.parameters())
+    assert all(weight.grad is None for weight in settled.model.parameters())
 
 
 def test_trials_leave_no_plan_of_cudnns_to_the_timed_passes() -> None:
@@ -100,9 +100,9 @@ def test_trials_leave_no_plan_of_cudnns_to_the_timed_passes() -> None:
         seen.add(torch.backends.cudnn.deterministic)
         return _loss(model, batch)
 
-    found = batch_search.settled(replace(recipe(50), loss=loss), CPU, 0)
+    settled = batch_search.settled(replace(recipe(50), loss=loss), CPU, 0)
     assert seen == {True}
-    flags.put_in_force(found)
+    flags.put_in_force(settled)
     assert torch.backends.cudnn.deterministic is False
 
 
@@ -170,6 +170,6 @@ def test_a_batch_that_was_found_on_a_gpu_can_be_stepped_again() -> None:
 
     made = replace(recipe(2**20), loss=hungry)
     made = replace(made, model=made.model.to(device))
-    found = batch_search.settled(made, device, 0)
+    settled = batch_search.settled(made, device, 0)
     whole_b = torch.cuda.get_device_properties(device).total_memory
-    assert 0.1 * whole_b < found.batch * 2**24 < whole_b
+    assert 0.1 * whole_b < settled.batch * 2**24 < whole_b

@@ -117,8 +117,8 @@ def test_a_file_that_is_not_finished_is_left_out_by_name_and_the_others_stay(
     (folder / "bad.py").write_text(text)
     monkeypatch.setattr(catalog, "_HERE", tmp_path)
     with pytest.warns(UserWarning, match=f"workloads/bad.py is left out.*{why}"):
-        found = catalog._entries("workloads", catalog.WorkloadEntry)
-    assert list(found) == ["good"]
+        entries = catalog._entries("workloads", catalog.WorkloadEntry)
+    assert list(entries) == ["good"]
 
 
 def test_a_speedup_is_told_against_the_same_input_with_nothing_tuned() -> None:

@@ -36,10 +36,10 @@ def test_a_break_is_told_with_its_reason() -> None:
         return x * 2 if x.sum().item() > 0 else x * 3
 
     torch.compile(reads_a_number, backend="eager")(torch.ones(3))
-    found = compilation.read()
-    assert found is not None
-    assert found.graphs == 2
-    (reason,) = found.breaks
+    compiled = compilation.read()
+    assert compiled is not None
+    assert compiled.graphs == 2
+    (reason,) = compiled.breaks
     assert ".item()" in reason
     assert "\n" not in reason
 
@@ -48,10 +48,10 @@ def test_a_new_shape_is_told_as_a_recompile_with_the_guard_that_failed() -> None
     doubled = torch.compile(lambda x: x * 2, backend="eager")
     for size in (3, 4):
         doubled(torch.zeros(size))
-    found = compilation.read()
-    assert found is not None
-    assert sum(found.recompiles.values()) == 1
-    assert "size mismatch" in next(iter(found.recompiles))
+    compiled = compilation.read()
+    assert compiled is not None
+    assert sum(compiled.recompiles.values()) == 1
+    assert "size mismatch" in next(iter(compiled.recompiles))
 
 
 def test_nothing_compiled_is_told_as_nothing() -> None:

@@ -30,8 +30,8 @@ def test_a_folder_is_made_once_and_then_only_read(
 ) -> None:
     made = [made_once(tmp_path / "set", "files", lambda to: (to / "a").touch()) for _ in range(2)]
     assert made == [tmp_path / "set"] * 2
-    told = capsys.readouterr().err
-    assert told.count("Making files in") == told.count("Made files in") == 1
+    output = capsys.readouterr().err
+    assert output.count("Making files in") == output.count("Made files in") == 1
 
 
 def test_processes_that_start_together_make_it_once(tmp_path: Path) -> None:

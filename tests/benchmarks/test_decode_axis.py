@@ -16,8 +16,8 @@ from benchmarks.axes import decode
 from benchmarks.catalog import catalog
 from benchmarks.contracts import Case
 from benchmarks.data import UnusableData, decoded, encoded
+from benchmarks.data.decoded import Normalise
 from benchmarks.data.images import Images, View, open_folder, random_area
-from benchmarks.data.normalise import Normalise
 from benchmarks.data.photographs import Photographs
 from benchmarks.measure import batch_source
 from benchmarks.measure.session import build
@@ -53,12 +53,12 @@ def test_bytes_normalised_on_the_device_are_what_the_loader_would_have_made(
     images: Images,
 ) -> None:
     samples = [(images[index], raw(images)[index]) for index in range(20)]
-    pixels = torch.stack([told[0] for _, told in samples])
+    pixels = torch.stack([label[0] for _, label in samples])
     assert (pixels.dtype, pixels.shape) == (torch.uint8, (20, 48, 48, 3))
     (made,) = Normalise(VIEW)((pixels,))
     assert made.is_contiguous(memory_format=torch.channels_last)
     torch.testing.assert_close(made, torch.stack([plain[0] for plain, _ in samples]))
-    assert [plain[1] for plain, _ in samples] == [told[1] for _, told in samples]
+    assert [plain[1] for plain, _ in samples] == [label[1] for _, label in samples]
 
 
 def test_what_is_normalised_stays_as_it_is(images: Images) -> None:

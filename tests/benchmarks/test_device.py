@@ -66,9 +66,9 @@ def test_what_an_older_gpu_cannot_do_is_unsupported_before_anything_is_built(
     case = Case(workload="nanogpt", axes={"precision": "tf32"})
     monkeypatch.setenv("THROUGHLINE_CACHE_DIR", str(tmp_path))
     spec = ProcessSpec(case=case)
-    told = session.measure(spec, torch.device("cuda"), Reporter(None, case.key))
-    assert told.status is Status.UNSUPPORTED
-    assert told.reason == (
+    result = session.measure(spec, torch.device("cuda"), Reporter(None, case.key))
+    assert result.status is Status.UNSUPPORTED
+    assert result.reason == (
         "precision=tf32 needs compute capability 8.0 or more, and this GPU has 7.5."
     )
     assert list(tmp_path.iterdir()) == []

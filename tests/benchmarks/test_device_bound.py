@@ -5,8 +5,8 @@ from builders.measured import a_pass, a_replicate
 from builders.profiled import COMPUTE, H200, MEMORY, MIXED, a_demand, a_profile, profiled
 
 from benchmarks.contracts import Bottleneck, Operation, Profile, Replicate, Synchronization
-from benchmarks.diagnosis.roofline import Ceilings, roofline
-from benchmarks.diagnosis.verdict import HOST_SYNC, judge
+from benchmarks.diagnosis.bottleneck import Ceilings, roofline
+from benchmarks.diagnosis.verdict import HOST_SYNC, diagnose
 
 MATRIX = {"gemm": 0.08, "pointwise": 0.015}
 POINTWISE = {"norm": 0.06, "pointwise": 0.03, "gemm": 0.005}
@@ -17,50 +17,50 @@ def busy_host(profile: Profile, drained: float = 0.9) -> Replicate:
 
 
 def test_a_step_of_matrix_products_at_their_peak_is_limited_by_arithmetic() -> None:
-    told = judge((profiled(a_profile(0.098, MATRIX, COMPUTE)),), H200)
-    assert (told.bottleneck, told.confidence) == (Bottleneck.COMPUTE, "high")
-    assert told.evidence["busy"] == pytest.approx(0.98)
-    assert told.bounds["at_roofline"] == pytest.approx(1.0, abs=0.01)
+    verdict = diagnose((profiled(a_profile(0.098, MATRIX, COMPUTE)),), H200)
+    assert (verdict.bottleneck, verdict.confidence) == (Bottleneck.COMPUTE, "high")
+    assert verdict.evidence["busy"] == pytest.approx(0.98)
+    assert verdict.bounds["at_roofline"] == pytest.approx(1.0, abs=0.01)
 
 
 def test_a_step_of_norms_and_activations_is_limited_by_memory() -> None:
-    told = judge((profiled(a_profile(0.098, POINTWISE, MEMORY)),), H200)
-    assert (told.bottleneck, told.confidence) == (Bottleneck.MEMORY, "high")
-    assert "matrix products take 5% of the kernels' time" in told.sentence
+    verdict = diagnose((profiled(a_profile(0.098, POINTWISE, MEMORY)),), H200)
+    assert (verdict.bottleneck, verdict.confidence) == (Bottleneck.MEMORY, "high")
+    assert "matrix products take 5% of the kernels' time" in verdict.sentence
 
 
 def test_a_step_that_fusion_would_make_another_is_mixed() -> None:
-    told = judge((profiled(a_profile(0.098, MATRIX, MIXED)),), H200)
-    assert told.bottleneck is Bottleneck.MIXED
-    assert told.evidence["memory_share"] == pytest.approx(0.467 / (0.467 + 0.499), abs=0.02)
-    assert told.evidence["memory_share_fused"] == 0.0
+    verdict = diagnose((profiled(a_profile(0.098, MATRIX, MIXED)),), H200)
+    assert verdict.bottleneck is Bottleneck.MIXED
+    assert verdict.evidence["memory_share"] == pytest.approx(0.467 / (0.467 + 0.499), abs=0.02)
+    assert verdict.evidence["memory_share_fused"] == 0.0
 
 
 def test_kernels_that_contradict_the_roofline_lower_the_confidence() -> None:
-    told = judge((profiled(a_profile(0.098, POINTWISE, COMPUTE)),), H200)
-    assert (told.bottleneck, told.confidence) == (Bottleneck.COMPUTE, "low")
+    verdict = diagnose((profiled(a_profile(0.098, POINTWISE, COMPUTE)),), H200)
+    assert (verdict.bottleneck, verdict.confidence) == (Bottleneck.COMPUTE, "low")
 
 
 @pytest.mark.parametrize("ceilings", [None, Ceilings(4e12, {"fp32": 51e12})])
 def test_a_device_whose_peaks_are_not_known_is_neither_compute_nor_memory(
     ceilings: Ceilings | None,
 ) -> None:
-    told = judge((profiled(a_profile(0.098, MATRIX, COMPUTE)),), ceilings)
-    assert told.bottleneck is Bottleneck.DEVICE
-    assert "at_roofline" not in told.bounds
+    verdict = diagnose((profiled(a_profile(0.098, MATRIX, COMPUTE)),), ceilings)
+    assert verdict.bottleneck is Bottleneck.DEVICE
+    assert "at_roofline" not in verdict.bounds
 
 
 def test_an_idle_device_and_a_busy_host_are_overhead_with_the_bound_without_gaps() -> None:
-    told = judge((busy_host(a_profile(0.040, MATRIX, COMPUTE)),), H200)
-    assert (told.bottleneck, told.confidence) == (Bottleneck.OVERHEAD, "high")
-    assert told.bounds["without_launch_gaps"] == pytest.approx(2.5)
-    assert "480 launches" in told.sentence
+    verdict = diagnose((busy_host(a_profile(0.040, MATRIX, COMPUTE)),), H200)
+    assert (verdict.bottleneck, verdict.confidence) == (Bottleneck.OVERHEAD, "high")
+    assert verdict.bounds["without_launch_gaps"] == pytest.approx(2.5)
+    assert "480 launches" in verdict.sentence
 
 
 def test_a_wait_inside_the_step_is_named_with_its_line() -> None:
     wait = Synchronization(what=".item()", source="mypkg/model.py:7", calls=2)
-    told = judge((busy_host(a_profile(0.040, MATRIX, waits=[wait])),), H200)
-    assert "waits for the device at mypkg/model.py:7: .item()" in told.sentence
+    verdict = diagnose((busy_host(a_profile(0.040, MATRIX, waits=[wait])),), H200)
+    assert "waits for the device at mypkg/model.py:7: .item()" in verdict.sentence
 
 
 @pytest.mark.parametrize(
@@ -79,20 +79,20 @@ def test_the_evidence_tells_which_kernel_computes_attention(name: str, kernel: s
     seen = Operation(name=name, kind="attention", self_s=0.03, calls=12.0)
     other = Operation(name="odd", kind="attention", self_s=0.01, calls=1.0)
     profile = a_profile(0.098, MATRIX, COMPUTE, operations=[seen, other])
-    told = judge((profiled(profile),), H200).evidence
-    assert told[f"attention_{kernel}"] == pytest.approx(1.0 if kernel == "math" else 0.75)
+    evidence = diagnose((profiled(profile),), H200).evidence
+    assert evidence[f"attention_{kernel}"] == pytest.approx(1.0 if kernel == "math" else 0.75)
 
 
 def test_a_busy_device_is_not_overhead_however_often_it_ran_dry_at_a_steps_start() -> None:
-    told = judge((busy_host(a_profile(0.097, MATRIX, COMPUTE)),), H200)
-    assert told.bottleneck is Bottleneck.COMPUTE
+    verdict = diagnose((busy_host(a_profile(0.097, MATRIX, COMPUTE)),), H200)
+    assert verdict.bottleneck is Bottleneck.COMPUTE
 
 
 def test_a_graph_of_short_kernels_is_not_overhead() -> None:
     """The host queues one graph in no time; what is idle lies between the kernels."""
     graphed = profiled(a_profile(0.06, MATRIX, COMPUTE), a_pass(0.1, enqueue_s=0.01, drained=0.9))
-    told = judge((graphed,), H200)
-    assert (told.bottleneck, told.confidence) == (Bottleneck.MIXED, "low")
+    verdict = diagnose((graphed,), H200)
+    assert (verdict.bottleneck, verdict.confidence) == (Bottleneck.MIXED, "low")
 
 
 def test_a_scaler_that_waits_makes_overhead_uncertain_and_no_longer_unknown() -> None:
@@ -100,38 +100,38 @@ def test_a_scaler_that_waits_makes_overhead_uncertain_and_no_longer_unknown() ->
     flagged = {"flags": (HOST_SYNC,)}
     idle = profiled(a_profile(0.04, MATRIX), timed).model_copy(update=flagged)
     busy = profiled(a_profile(0.098, MATRIX, COMPUTE), timed).model_copy(update=flagged)
-    told = judge((idle,), H200)
-    assert (told.bottleneck, told.confidence) == (Bottleneck.OVERHEAD, "low")
-    assert judge((busy,), H200).bottleneck is Bottleneck.COMPUTE
+    verdict = diagnose((idle,), H200)
+    assert (verdict.bottleneck, verdict.confidence) == (Bottleneck.OVERHEAD, "low")
+    assert diagnose((busy,), H200).bottleneck is Bottleneck.COMPUTE
 
 
 def test_communication_that_nothing_hides_is_named() -> None:
-    told = judge((profiled(a_profile(0.098, MATRIX, COMPUTE, exposed_s=0.02)),), H200)
-    assert (told.bottleneck, told.confidence) == (Bottleneck.COMMUNICATION, "high")
-    assert "20% of the step" in told.sentence
+    verdict = diagnose((profiled(a_profile(0.098, MATRIX, COMPUTE, exposed_s=0.02)),), H200)
+    assert (verdict.bottleneck, verdict.confidence) == (Bottleneck.COMMUNICATION, "high")
+    assert "20% of the step" in verdict.sentence
 
 
 def test_the_loader_is_judged_before_the_device() -> None:
     full, synth = a_pass(0.2, stall_s=0.1), a_pass(0.1)
     profile = a_profile(0.098, MATRIX, COMPUTE)
     replicate = a_replicate(full, synth).model_copy(update={"profile": profile})
-    told = judge((replicate,), H200)
-    assert told.bottleneck is Bottleneck.INPUT
-    assert told.bounds["at_roofline"] == pytest.approx(1.0, abs=0.01)
+    verdict = diagnose((replicate,), H200)
+    assert verdict.bottleneck is Bottleneck.INPUT
+    assert verdict.bounds["at_roofline"] == pytest.approx(1.0, abs=0.01)
 
 
 def test_a_profile_that_is_absent_changes_nothing() -> None:
     absent = Profile(absent="The driver recorded no kernel.")
-    told = judge((profiled(absent),), H200)
-    assert told.bottleneck is Bottleneck.DEVICE
-    assert "busy" not in told.evidence
+    verdict = diagnose((profiled(absent),), H200)
+    assert verdict.bottleneck is Bottleneck.DEVICE
+    assert "busy" not in verdict.evidence
 
 
 def test_a_step_of_nothing_but_pointwise_operations_is_memory_fused_or_not() -> None:
-    found = roofline([a_demand(0.0, 428e9, fusable=True)], H200)
-    assert found is not None
-    assert (found.memory_share, found.memory_share_fused) == (1.0, 1.0)
-    assert found.roof_s == found.fused_s == pytest.approx(0.1)
+    limits = roofline([a_demand(0.0, 428e9, fusable=True)], H200)
+    assert limits is not None
+    assert (limits.memory_share, limits.memory_share_fused) == (1.0, 1.0)
+    assert limits.roof_s == limits.fused_s == pytest.approx(0.1)
 
 
 def test_a_step_that_asks_for_nothing_has_no_roofline() -> None:

@@ -50,9 +50,9 @@ def test_the_interval_is_students_t_over_block_means() -> None:
     steps = [0.1 + noise.gauss(0, 0.01) for _ in range(100)]
     means = [sum(steps[i : i + 10]) / 10 for i in range(0, 100, 10)]
     low, high = stats.t.interval(0.95, 9, loc=sum(means) / 10, scale=stats.sem(means))
-    found = interval(steps, 10)
-    assert found is not None
-    assert math.isclose(found.half_width * sum(means) / 10, (high - low) / 2, rel_tol=1e-9)
+    bounds = interval(steps, 10)
+    assert bounds is not None
+    assert math.isclose(bounds.half_width * sum(means) / 10, (high - low) / 2, rel_tol=1e-9)
 
 
 def test_correlated_blocks_are_doubled_until_they_are_not() -> None:
@@ -60,9 +60,9 @@ def test_correlated_blocks_are_doubled_until_they_are_not() -> None:
     for _ in range(640):
         level = 0.95 * level + noise.gauss(0, 0.001)
         steps.append(0.1 + level)
-    found = interval(steps, 5)
-    assert found is not None
-    assert found.block_steps > 5
+    bounds = interval(steps, 5)
+    assert bounds is not None
+    assert bounds.block_steps > 5
 
 
 def test_a_block_of_a_bursty_loader_holds_whole_rounds_and_the_limit_holds_inside_it() -> None:
@@ -102,9 +102,9 @@ def test_a_short_pass_is_cut_into_shorter_blocks(block: int, steps: int, used: i
 
 @given(st.floats(1e-4, 10.0), st.integers(20, 60))
 def test_constant_steps_have_an_interval_of_no_width(step: float, n: int) -> None:
-    found = interval([step] * n, 5)
-    assert found is not None
-    assert found.half_width <= 1e-9
+    bounds = interval([step] * n, 5)
+    assert bounds is not None
+    assert bounds.half_width <= 1e-9
 
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=20, max_size=80), st.floats(0.001, 1000.0))
@@ -144,11 +144,11 @@ def test_the_rate_is_items_over_elapsed_time_with_no_step_left_out() -> None:
     timed = TimedPass(
         times_of(steps), Window(start_s=0, end_s=20), wall_s=20.0, cpu_pressure=0.1, loss=1.0
     )
-    told = summarise(timed, 256, StopRule(PROTOCOL, 5), queued=True)
-    assert math.isclose(told.rate, 256 * 100 / 20.0)
-    assert told.max_s == pytest.approx(10.1)
-    assert told.step_trace.n == 100
-    assert told.slow_steps == 1
+    summary = summarise(timed, 256, StopRule(PROTOCOL, 5), queued=True)
+    assert math.isclose(summary.rate, 256 * 100 / 20.0)
+    assert summary.max_s == pytest.approx(10.1)
+    assert summary.step_trace.n == 100
+    assert summary.slow_steps == 1
 
 
 def test_a_cpu_is_never_said_to_have_run_dry() -> None:

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from benchmarks.contracts import Case
-from benchmarks.measure import fidelity
 from benchmarks.workload import Context
+from trials import fidelity
 
 
 @pytest.mark.gpu
@@ -17,8 +17,8 @@ def test_the_harness_step_time_is_within_half_a_percent_of_a_plain_loop(
     case: Case, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     context = Context(torch.device("cuda", 0), tmp_path_factory.getbasetemp() / "cache")
-    found = fidelity.compare(case, context, pairs=7, span_s=3.0)
-    assert found.ratio == pytest.approx(1.0, abs=0.005), found
+    comparison = fidelity.compare(case, context, pairs=7, span_s=3.0)
+    assert comparison.ratio == pytest.approx(1.0, abs=0.005), comparison
 
 
 @pytest.mark.gpu
@@ -27,19 +27,19 @@ def test_the_harness_takes_less_of_the_host_than_half_a_percent_of_the_shortest_
     tmp_path: Path,
 ) -> None:
     """25 ms is the shortest step among the workloads' full presets on a big GPU."""
-    found = fidelity.host_cost(Context(torch.device("cuda", 0), tmp_path))
-    assert min(found.cost_s) < 0.005 * 0.025, found
+    cost = fidelity.host_cost(Context(torch.device("cuda", 0), tmp_path))
+    assert min(cost.cost_s) < 0.005 * 0.025, cost
 
 
 def test_the_harness_around_an_empty_step_is_timed_as_often_as_asked(tmp_path: Path) -> None:
-    found = fidelity.host_cost(Context(torch.device("cpu"), tmp_path), steps=50, repetitions=3)
-    assert len(found.cost_s) == 3
-    assert all(cost > 0 for cost in found.cost_s)
+    measured = fidelity.host_cost(Context(torch.device("cpu"), tmp_path), steps=50, repetitions=3)
+    assert len(measured.cost_s) == 3
+    assert all(cost > 0 for cost in measured.cost_s)
 
 
 def test_the_comparison_times_both_loops_in_turn(tmp_path: Path) -> None:
     case = Case(workload="nanogpt", preset="tiny", axes={"batch": "2"})
-    found = fidelity.compare(case, Context(torch.device("cpu"), tmp_path), pairs=3, span_s=0.1)
-    assert len(found.plain_s) == len(found.harness_s) == 3
-    assert all(seconds > 0 for seconds in (*found.plain_s, *found.harness_s))
-    assert found.case == "nanogpt:tiny batch=2"
+    comparison = fidelity.compare(case, Context(torch.device("cpu"), tmp_path), pairs=3, span_s=0.1)
+    assert len(comparison.plain_s) == len(comparison.harness_s) == 3
+    assert all(seconds > 0 for seconds in (*comparison.plain_s, *comparison.harness_s))
+    assert comparison.case == "nanogpt:tiny batch=2"

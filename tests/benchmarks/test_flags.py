@@ -21,23 +21,23 @@ def flagged(*names: str) -> Result:
 def test_every_flag_that_the_documents_name_is_in_the_table_and_none_else() -> None:
     text = (ROOT / "docs" / "measurement.md").read_text()
     table = text.partition("| flag | kind | meaning |")[2].partition("\n\n")[0]
-    told = {}
+    documented = {}
     for line in table.splitlines()[2:]:
         names, kind, _ = line.strip("|").split(" | ", 2)
         for name in re.findall(r"`([a-z_.]+)`", names):
-            told[name.rpartition(".")[2]] = kind.strip()
+            documented[name.rpartition(".")[2]] = kind.strip()
     known = {
         name: one.kind.value for name, one in disturbances.FLAGS.items() if name != "parity_fail"
     }
-    assert told == known
+    assert documented == known
 
 
 @pytest.mark.parametrize("name", sorted(disturbances.FLAGS))
 def test_a_measurement_is_disturbed_by_what_slows_its_device_and_by_nothing_else(
     name: str,
 ) -> None:
-    found = disturbances.disturbances(flagged("tail", name))
-    assert found == ((name,) if name in DISTURBING else ())
+    reasons = disturbances.disturbances(flagged("tail", name))
+    assert reasons == ((name,) if name in DISTURBING else ())
 
 
 def test_what_one_process_met_disturbs_the_whole_result_and_is_named_once() -> None:

@@ -19,8 +19,8 @@ CPU = torch.device("cpu")
 TINY = Config(layers=2, heads=2, width=64, length=32, vocabulary=256)
 
 
-def _error(found: Tensor, true: Tensor) -> float:
-    return float((found.float() - true).detach().norm() / true.detach().norm())
+def _error(value: Tensor, true: Tensor) -> float:
+    return float((value.float() - true).detach().norm() / true.detach().norm())
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -30,20 +30,20 @@ def test_a_product_and_its_gradients_are_near_to_the_plain_ones(*, bias: bool) -
     x = torch.randn(4, 32, 64, requires_grad=True)
     upstream = torch.randn(4, 32, 48)
     plain = layer(x)
-    wanted = torch.autograd.grad(plain, (x, layer.weight), upstream)
-    found = float8.linear(layer, x)
-    assert found.dtype == torch.bfloat16
-    assert _error(found, plain) < 0.06  # E4M3 keeps three bits after the first
-    gradients = torch.autograd.grad(found, (x, layer.weight), upstream.bfloat16())
-    for gradient, true in zip(gradients, wanted, strict=True):
+    expected = torch.autograd.grad(plain, (x, layer.weight), upstream)
+    product = float8.linear(layer, x)
+    assert product.dtype == torch.bfloat16
+    assert _error(product, plain) < 0.06  # E4M3 keeps three bits after the first
+    gradients = torch.autograd.grad(product, (x, layer.weight), upstream.bfloat16())
+    for gradient, true in zip(gradients, expected, strict=True):
         assert gradient.dtype == true.dtype
         assert _error(gradient, true) < 0.1  # E5M2 keeps two
 
 
 def test_the_largest_value_is_kept_and_small_ones_scale_with_it() -> None:
     values = torch.tensor([1e-3, -5e4, 7.0, 0.0])
-    told, factor = float8.scaled(values, float8.FORWARD)
-    assert float(told[1].float() * factor) == pytest.approx(-5e4, rel=1e-3)
+    scaled, factor = float8.scaled(values, float8.FORWARD)
+    assert float(scaled[1].float() * factor) == pytest.approx(-5e4, rel=1e-3)
     nothing, factor = float8.scaled(torch.zeros(3), float8.FORWARD)
     assert torch.equal(nothing.float() * factor, torch.zeros(3))
 
@@ -79,9 +79,9 @@ def test_a_small_gpt_learns_in_fp8_as_it_does_in_bf16(tmp_path: Path) -> None:
         return replace(made, autocast=torch.bfloat16, batch=2, **changes)  # type: ignore[arg-type]
 
     plain = _losses(recipe(), 12)
-    told = _losses(recipe(float8=True), 12)
-    assert told[0] == pytest.approx(plain[0], rel=0.01)
-    assert told[-1] < told[0] - 0.5 * (plain[0] - plain[-1])
+    losses = _losses(recipe(float8=True), 12)
+    assert losses[0] == pytest.approx(plain[0], rel=0.01)
+    assert losses[-1] < losses[0] - 0.5 * (plain[0] - plain[-1])
 
 
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # dynamo does

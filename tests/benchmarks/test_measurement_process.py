@@ -132,7 +132,9 @@ def test_a_compiled_case_tells_compilation_from_steady_state_and_is_profiled(
     profile = replicate.profile
     assert profile is not None
     assert (profile.absent, profile.notes) == ("", ())
-    lines = {told.source.rpartition(":")[0] for told in profile.operations if told.source}
+    lines = {
+        operation.source.rpartition(":")[0] for operation in profile.operations if operation.source
+    }
     assert lines == {"benchmarks/workloads/nanogpt.py"}
     # 6 N + 12 L H Q T a token, as the workload's docstring counts it; attention of a CPU is not.
     per_token = sum(demand.flops for demand in profile.demands) / result.batch_items
@@ -149,8 +151,8 @@ def test_a_trace_that_could_not_be_kept_is_refused_at_once(
 
 def as_a_worker_asks(**more: object) -> ProcessSpec:
     case = {"workload": "nanogpt", "axes": {"batch": "2"}}
-    told = {"case": case, "protocol": json.loads(BRIEF), "device": "cpu", **more}
-    return ProcessSpec.model_validate(told)
+    fields = {"case": case, "protocol": json.loads(BRIEF), "device": "cpu", **more}
+    return ProcessSpec.model_validate(fields)
 
 
 BESIDE = dict.fromkeys(("phases", "profile", "parity", "efficiency"), True)
@@ -181,8 +183,8 @@ def test_what_a_worker_asks_for_is_told_as_it_goes_and_left_at_timing_below_the_
     assert fractions == sorted(fractions)
     (replicate,) = result.replicates
     assert replicate.full.rate > 0
-    found = (replicate.phases, replicate.profile, result.parity, result.efficiency)
-    assert found == (None,) * 4
+    absent = (replicate.phases, replicate.profile, result.parity, result.efficiency)
+    assert absent == (None,) * 4
 
 
 @pytest.mark.parametrize(

@@ -164,9 +164,9 @@ def test_a_module_without_any_literal_has_sensible_ones(project: Path) -> None:
 
 def test_what_axes_may_ask_for_is_recorded_of_an_own_model_alone(project: Path) -> None:
     text = BARE + "FACTS = {'input': 'images', 'what we call it': 'ours'}\n"
-    told = catalog.recorded(a_build(project, text, "bare_facts").entry)
-    assert told == {"sw.model.input": "images"}
-    assert catalog.remembered({"hw.device": "cpu", **told}) == {"input": "images"}
+    recorded = catalog.recorded(a_build(project, text, "bare_facts").entry)
+    assert recorded == {"sw.model.input": "images"}
+    assert catalog.remembered({"hw.device": "cpu", **recorded}) == {"input": "images"}
     assert catalog.recorded(catalog.workloads()["resnet50"]) == {}
 
 
@@ -224,21 +224,21 @@ def test_a_size_that_no_preset_has_is_named(project: Path) -> None:
         build(case, Context(torch.device("cpu"), project))
 
 
-@pytest.mark.parametrize("told", ["mypkg/bench.py:build", "mypkg.bench", "mypkg.bench:", "a.b:2c"])
-def test_what_is_no_name_of_a_function_is_told_how_to_write_one(told: str) -> None:
+@pytest.mark.parametrize("name", ["mypkg/bench.py:build", "mypkg.bench", "mypkg.bench:", "a.b:2c"])
+def test_what_is_no_name_of_a_function_is_told_how_to_write_one(name: str) -> None:
     with pytest.raises(UnknownName, match=r"package\.module:function.*such as mypkg\.bench:build"):
-        catalog.named(told)
+        catalog.named(name)
 
 
 @pytest.mark.parametrize("optimizer", ["torch.optim.Muon", "Mine"])
 def test_an_optimizer_without_a_choice_is_left_as_it_is(project: Path, optimizer: str) -> None:
-    own = """
+    subclass = """
 class Mine(torch.optim.SGD):
     def __init__(self, parameters, lr):
         super().__init__(parameters, lr=lr)
 """
     name = f"bare_{optimizer.rpartition('.')[2].lower()}"
-    a_build(project, BARE.replace("torch.optim.SGD", optimizer) + own, name)
+    a_build(project, BARE.replace("torch.optim.SGD", optimizer) + subclass, name)
     here = Context(torch.device("cpu"), project)
     recipe = build(Case(workload=f"{name}:build", preset="tiny"), here)
     assert recipe.optimizer_options == {"lr": 0.1}
@@ -310,7 +310,7 @@ def test_the_fingerprint_follows_the_code_of_the_project_and_nothing_else(projec
 
 
 @pytest.mark.parametrize(
-    ("told", "found"),
+    ("name", "named"),
     [
         ("resnet50", ("resnet50", "")),
         ("resnet50:full", ("resnet50", "full")),
@@ -319,8 +319,8 @@ def test_the_fingerprint_follows_the_code_of_the_project_and_nothing_else(projec
         ("resnet51", ("resnet51", "")),
     ],
 )
-def test_a_name_of_the_catalog_is_told_from_a_users_own(told: str, found: tuple[str, str]) -> None:
-    assert catalog.named(told) == found
+def test_a_name_of_the_catalog_is_told_from_a_users_own(name: str, named: tuple[str, str]) -> None:
+    assert catalog.named(name) == named
 
 
 @pytest.mark.parametrize("workload", ["resnet50", "mypkg.bench:build", "MyPkg:Build_2"])

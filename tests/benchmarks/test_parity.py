@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from benchmarks.contracts import Parity, ParityStatus, ProcessSpec, Result, Status
 from benchmarks.diagnosis import parity, update_distance
 from benchmarks.diagnosis.merge import merge
-from benchmarks.diagnosis.parity import HALF, SINGLE, STEPS, Reference, Rule, Trajectory, judge
+from benchmarks.diagnosis.parity import HALF, SINGLE, STEPS, Reference, Rule, Trajectory, compare
 
 RULES = st.sampled_from([SINGLE, HALF])
 SEEDS = st.integers(0, 2**32 - 1)
@@ -40,8 +40,8 @@ EXACT = Reference(a_trajectory(), a_trajectory(), a_trajectory())
 @given(SEEDS, RULES)
 def test_what_computes_the_same_passes(seed: int, rule: Rule) -> None:
     base = a_trajectory(seed, rule.tolerance)
-    assert judge(EXACT.first, base, EXACT, rule).status is ParityStatus.PASS
-    assert judge(base, base, EXACT, rule).status is ParityStatus.PASS
+    assert compare(EXACT.first, base, EXACT, rule).status is ParityStatus.PASS
+    assert compare(base, base, EXACT, rule).status is ParityStatus.PASS
 
 
 @given(SEEDS, st.floats(0.03, 1.0), st.integers(0, 19))
@@ -49,25 +49,25 @@ def test_one_loss_that_is_off_fails(seed: int, off: float, at: int) -> None:
     base = a_trajectory(seed, 1e-3)
     losses = list(base.losses)
     losses[at] *= 1 + off
-    found = judge(replace(base, losses=tuple(losses)), base, EXACT, HALF)
-    assert found.status is ParityStatus.FAIL
-    assert "the loss up to step" in found.reason
+    verdict = compare(replace(base, losses=tuple(losses)), base, EXACT, HALF)
+    assert verdict.status is ParityStatus.FAIL
+    assert "the loss up to step" in verdict.reason
 
 
 @given(st.floats(1.1, 1e6), st.sampled_from([1, 5]), RULES)
 def test_a_gradient_of_another_size_fails(factor: float, step: int, rule: Rule) -> None:
     norms = {**EXACT.first.gradient_norms, step: 2.0 * factor}
     case = replace(EXACT.first, gradient_norms=norms)
-    found = judge(case, EXACT.first, EXACT, rule)
-    assert found.status is ParityStatus.FAIL
-    assert f"the gradient's norm at {step}" in found.reason
+    verdict = compare(case, EXACT.first, EXACT, rule)
+    assert verdict.status is ParityStatus.FAIL
+    assert f"the gradient's norm at {step}" in verdict.reason
 
 
 @given(SEEDS, RULES)
 def test_an_update_into_another_direction_fails(seed: int, rule: Rule) -> None:
-    aside = np.random.default_rng(seed).normal(size=500).astype(np.float32)
-    case = replace(EXACT.first, update=(EXACT.first.update + 0.5 * aside).astype(np.float32))
-    assert judge(case, EXACT.first, EXACT, rule).status is ParityStatus.FAIL
+    noise = np.random.default_rng(seed).normal(size=500).astype(np.float32)
+    case = replace(EXACT.first, update=(EXACT.first.update + 0.5 * noise).astype(np.float32))
+    assert compare(case, EXACT.first, EXACT, rule).status is ParityStatus.FAIL
 
 
 @given(st.integers(0, 19), st.sampled_from([math.nan, math.inf, -math.inf]), RULES, st.booleans())
@@ -77,10 +77,10 @@ def test_nan_fails_wherever_it_comes_up_and_whatever_the_reference_does(
     losses = (*EXACT.first.losses[:at], bad, *EXACT.first.losses[at + 1 :])
     case = replace(EXACT.first, losses=losses)
     reference = Reference(case, case, case) if everywhere else EXACT
-    found = judge(case, EXACT.first, reference, rule)
-    assert found.status is ParityStatus.FAIL
-    assert f"the loss of step {at + 1} is not finite" in found.reason
-    assert Parity.model_validate_json(found.model_dump_json()) == found
+    verdict = compare(case, EXACT.first, reference, rule)
+    assert verdict.status is ParityStatus.FAIL
+    assert f"the loss of step {at + 1} is not finite" in verdict.reason
+    assert Parity.model_validate_json(verdict.model_dump_json()) == verdict
 
 
 @pytest.mark.parametrize("role", ["first", "again", "shaken", "base"])
@@ -88,22 +88,22 @@ def test_there_is_nothing_to_hold_a_case_against_what_is_not_finite_itself(role:
     broken = replace(EXACT.first, gradient_norms={1: math.inf})
     base = broken if role == "base" else EXACT.first
     reference = EXACT if role == "base" else replace(EXACT, **{role: broken})
-    found = judge(EXACT.first, base, reference, HALF)
-    assert found.status is ParityStatus.SKIPPED
-    assert "nothing to hold to" in found.reason
+    verdict = compare(EXACT.first, base, reference, HALF)
+    assert verdict.status is ParityStatus.SKIPPED
+    assert "nothing to hold to" in verdict.reason
 
 
 @given(SEEDS, st.floats(1e-3, 0.1))
 def test_a_reference_that_does_not_repeat_itself_is_said_and_widens(seed: int, off: float) -> None:
     again = a_trajectory(seed, off)
     reference = replace(EXACT, again=again)
-    found = judge(again, EXACT.first, reference, SINGLE)
-    assert found.status is ParityStatus.NONDETERMINISTIC
-    wide = {each.quantity: each.allowed for each in found.agreements}
-    exact = judge(again, EXACT.first, EXACT, SINGLE)
-    assert all(wide[each.quantity] >= each.allowed for each in exact.agreements)
+    verdict = compare(again, EXACT.first, reference, SINGLE)
+    assert verdict.status is ParityStatus.NONDETERMINISTIC
+    wide = {agreement.quantity: agreement.allowed for agreement in verdict.agreements}
+    exact = compare(again, EXACT.first, EXACT, SINGLE)
+    assert all(wide[agreement.quantity] >= agreement.allowed for agreement in exact.agreements)
     far = a_trajectory(seed, 100 * off + 1)
-    assert judge(far, EXACT.first, reference, SINGLE).status is ParityStatus.FAIL
+    assert compare(far, EXACT.first, reference, SINGLE).status is ParityStatus.FAIL
 
 
 @given(SEEDS, st.floats(1e-7, 1e-2))
@@ -112,7 +112,7 @@ def test_training_that_amplifies_one_rounding_is_given_room_for_roundings(
 ) -> None:
     reference = replace(EXACT, shaken=a_trajectory(seed, off))
     rounded = reference.shaken
-    assert judge(rounded, EXACT.first, reference, SINGLE).status is ParityStatus.PASS
+    assert compare(rounded, EXACT.first, reference, SINGLE).status is ParityStatus.PASS
 
 
 def tossed(run: Trajectory, times: float) -> Trajectory:
@@ -131,7 +131,7 @@ CHAOTIC = replace(EXACT, shaken=tossed(EXACT.first, 1.5))
 @given(st.floats(0.0, 9.0))
 def test_in_chaos_one_lucky_base_holds_nobody(times: float) -> None:
     case = tossed(EXACT.first, times)
-    assert judge(case, EXACT.first, CHAOTIC, HALF).status is ParityStatus.PASS
+    assert compare(case, EXACT.first, CHAOTIC, HALF).status is ParityStatus.PASS
 
 
 @given(st.floats(15.0, 1e6), st.sampled_from([5, 20]))
@@ -139,26 +139,26 @@ def test_in_chaos_divergence_still_fails(times: float, at: int) -> None:
     losses = list(EXACT.first.losses)
     losses[at - 1] *= times * max(losses) / losses[at - 1]
     case = replace(EXACT.first, losses=tuple(losses))
-    assert judge(case, EXACT.first, CHAOTIC, HALF).status is ParityStatus.FAIL
+    assert compare(case, EXACT.first, CHAOTIC, HALF).status is ParityStatus.FAIL
 
 
 def test_the_first_step_is_held_to_its_own_limit_in_chaos() -> None:
     base = tossed(EXACT.first, 2.0)
     losses = (6.0 * base.losses[0], *base.losses[1:])
-    assert judge(replace(base, losses=losses), base, CHAOTIC, HALF).status is ParityStatus.FAIL
+    assert compare(replace(base, losses=losses), base, CHAOTIC, HALF).status is ParityStatus.FAIL
 
 
 @pytest.mark.parametrize(("skips", "status"), [(2, ParityStatus.PASS), (3, ParityStatus.FAIL)])
 def test_a_scaler_may_leave_out_two_steps(skips: int, status: ParityStatus) -> None:
-    found = judge(replace(EXACT.first, skips=skips), EXACT.first, EXACT, HALF)
-    assert (found.status, found.scaler_skips) == (status, skips)
+    verdict = compare(replace(EXACT.first, skips=skips), EXACT.first, EXACT, HALF)
+    assert (verdict.status, verdict.scaler_skips) == (status, skips)
 
 
 def test_gradients_that_a_graph_hides_are_not_compared_and_the_rest_is() -> None:
     hidden = replace(EXACT.first, gradient_norms={})
-    found = judge(hidden, EXACT.first, EXACT, HALF)
-    assert found.status is ParityStatus.PASS
-    assert {each.quantity for each in found.agreements} == {
+    verdict = compare(hidden, EXACT.first, EXACT, HALF)
+    assert verdict.status is ParityStatus.PASS
+    assert {agreement.quantity for agreement in verdict.agreements} == {
         *("loss_1", "loss_5", "loss_20", "update_direction", "update_size")
     }
 
@@ -166,8 +166,8 @@ def test_gradients_that_a_graph_hides_are_not_compared_and_the_rest_is() -> None
 @given(SEEDS, st.floats(0, 2), RULES)
 def test_the_base_itself_never_fails(seed: int, off: float, rule: Rule) -> None:
     base = a_trajectory(seed, off)
-    found = judge(base, base, EXACT, rule).status
-    assert found is ParityStatus.PASS or (found is ParityStatus.SKIPPED and off > 0.5)
+    verdict = compare(base, base, EXACT, rule).status
+    assert verdict is ParityStatus.PASS or (verdict is ParityStatus.SKIPPED and off > 0.5)
 
 
 TENSORS = (100, 300, 100)
@@ -189,27 +189,27 @@ ROUGH = in_tensors(turned=(3.0, 3.0, 0.02))
 
 def test_where_rounding_turns_the_update_what_it_leaves_be_still_tells() -> None:
     right = in_tensors(turned=(2.0, 4.0, 0.03))
-    assert judge(right, ROUGH, IN_TENSORS, HALF).status is ParityStatus.PASS
+    assert compare(right, ROUGH, IN_TENSORS, HALF).status is ParityStatus.PASS
     dead = replace(right, update=np.zeros_like(right.update))
-    found = judge(dead, ROUGH, IN_TENSORS, HALF)
-    assert found.status is ParityStatus.FAIL
-    assert "where rounding leaves it be, is off by 1" in found.reason
+    verdict = compare(dead, ROUGH, IN_TENSORS, HALF)
+    assert verdict.status is ParityStatus.FAIL
+    assert "where rounding leaves it be, is off by 1" in verdict.reason
 
 
 @given(st.sampled_from([0.25, 0.5, 2.0, 4.0]))
 def test_a_step_of_another_size_is_seen_where_the_update_is_firm(factor: float) -> None:
     case = replace(ROUGH, update=(factor * ROUGH.update).astype(np.float32))
-    assert judge(case, ROUGH, IN_TENSORS, HALF).status is ParityStatus.FAIL
+    assert compare(case, ROUGH, IN_TENSORS, HALF).status is ParityStatus.FAIL
 
 
 def test_an_update_that_rounding_turns_everywhere_tells_nothing() -> None:
     everywhere = in_tensors(turned=(3.0, 3.0, 3.0))
-    found = judge(everywhere, everywhere, IN_TENSORS, HALF)
-    assert found.status is ParityStatus.SKIPPED
-    assert "one that trains nothing would be near enough" in found.reason
-    assert found.agreements
+    verdict = compare(everywhere, everywhere, IN_TENSORS, HALF)
+    assert verdict.status is ParityStatus.SKIPPED
+    assert "one that trains nothing would be near enough" in verdict.reason
+    assert verdict.agreements
     worse = replace(everywhere, losses=tuple(2 * loss for loss in everywhere.losses))
-    assert judge(worse, everywhere, IN_TENSORS, HALF).status is ParityStatus.FAIL
+    assert compare(worse, everywhere, IN_TENSORS, HALF).status is ParityStatus.FAIL
 
 
 @given(RULES, st.floats(0, 5), st.floats(0, 5), st.floats(0, 5))
@@ -219,16 +219,16 @@ def test_what_trains_nothing_never_passes(rule: Rule, one: float, two: float, th
     reference = Reference(FIRST, FIRST, shaken)
     dead = replace(base, update=np.zeros_like(base.update))
     sound = (ParityStatus.PASS, ParityStatus.NONDETERMINISTIC)
-    assert judge(dead, base, reference, rule).status not in sound
+    assert compare(dead, base, reference, rule).status not in sound
 
 
 def test_a_tensor_without_an_update_is_not_firm_and_one_that_gets_none_is_far_off() -> None:
-    wanted = np.array([1, 2, 0, 0, 3], np.float32)
-    assert update_distance.firm(wanted, [wanted], (2, 2, 1)) == (0, 2)
-    assert update_distance.firm(wanted, [np.array([2, -1, 0, 0, 3], np.float32)], (2, 2, 1)) == (2,)
+    update = np.array([1, 2, 0, 0, 3], np.float32)
+    assert update_distance.firm(update, [update], (2, 2, 1)) == (0, 2)
+    assert update_distance.firm(update, [np.array([2, -1, 0, 0, 3], np.float32)], (2, 2, 1)) == (2,)
     none = np.array([1, 2, 0, 0, 0], np.float32)
-    found = update_distance.where_firm(none, wanted, (2, 2, 1), (0, 2))
-    assert found == pytest.approx({"firm_direction": 0.5, "firm_size": 0.5})
+    distance = update_distance.where_firm(none, update, (2, 2, 1), (0, 2))
+    assert distance == pytest.approx({"firm_direction": 0.5, "firm_size": 0.5})
 
 
 def measured() -> Result:
@@ -237,19 +237,19 @@ def measured() -> Result:
 
 def test_a_case_that_computes_something_else_is_ok_no_more_and_still_shown() -> None:
     other = replace(EXACT.first, losses=tuple(2 * loss for loss in EXACT.first.losses))
-    failed = parity.with_parity(measured(), judge(other, EXACT.first, EXACT, HALF))
+    failed = parity.with_parity(measured(), compare(other, EXACT.first, EXACT, HALF))
     assert failed.status is Status.PARITY_FAIL
     assert failed.parity is not None
     assert failed.reason == failed.parity.reason
     assert failed.samples == measured().samples
-    passed = parity.with_parity(measured(), judge(EXACT.first, EXACT.first, EXACT, HALF))
+    passed = parity.with_parity(measured(), compare(EXACT.first, EXACT.first, EXACT, HALF))
     assert passed.status is Status.OK
 
 
 def test_the_parity_of_a_job_is_that_of_its_first_process() -> None:
-    found = judge(EXACT.first, EXACT.first, EXACT, HALF)
-    first = parity.with_parity(measured(), found)
-    assert merge([first, measured()]).parity == found
+    verdict = compare(EXACT.first, EXACT.first, EXACT, HALF)
+    first = parity.with_parity(measured(), verdict)
+    assert merge([first, measured()]).parity == verdict
 
 
 def test_only_the_first_process_of_a_job_is_asked_and_old_revisions_are_not_told() -> None:

@@ -16,8 +16,7 @@ from benchmarks.contracts import Case, Parity, ParityStatus
 from benchmarks.measure import parity_check as running
 from benchmarks.measure.parity_check import Check
 from benchmarks.measure.trainer import Trainer
-from benchmarks.measure.trajectory import follow
-from benchmarks.measure.trajectory_cache import KEPT, Shelf
+from benchmarks.measure.trajectory import KEPT, Shelf, follow
 from benchmarks.workload import Batch, Context, Recipe
 
 BF16 = Case(workload="nanogpt", preset="tiny", axes={"precision": "bf16"})
@@ -37,8 +36,8 @@ class Reader(nn.Module):
     def forward(self, x: Tensor) -> Tensor:  # [B, 8, 4]
         q, k, v = self.inputs(x).chunk(3, dim=-1)
         weights = torch.softmax(q @ k.transpose(1, 2) / 4, dim=self.axis)
-        told: Tensor = self.outputs(weights @ v)
-        return told
+        scores: Tensor = self.outputs(weights @ v)
+        return scores
 
 
 def loss(model: nn.Module, batch: Batch) -> Tensor:
@@ -89,12 +88,12 @@ def bench(tmp_path: Path) -> Bench:
 
 @pytest.mark.parametrize("case", [PLAIN, BF16], ids=["fp32", "bf16"])
 def test_the_case_itself_passes(bench: Bench, case: Case) -> None:
-    found = bench.verdict(case)
-    assert found.status is ParityStatus.PASS, found.reason
-    assert found.steps == 20
-    assert len(found.agreements) == 9
-    assert not found.reference_cached
-    assert found.losses["case"].values()[-1] < found.losses["case"].values()[0]
+    verdict = bench.verdict(case)
+    assert verdict.status is ParityStatus.PASS, verdict.reason
+    assert verdict.steps == 20
+    assert len(verdict.agreements) == 9
+    assert not verdict.reference_cached
+    assert verdict.losses["case"].values()[-1] < verdict.losses["case"].values()[0]
 
 
 @pytest.mark.parametrize("case", [PLAIN, BF16], ids=["fp32", "bf16"])
@@ -102,8 +101,8 @@ def test_an_implementation_of_the_same_arithmetic_passes(bench: Bench, case: Cas
     def fused(old: Recipe) -> Recipe:
         return replace(old, optimizer_options={**old.optimizer_options, "fused": True})
 
-    found = bench.verdict(case, change=fused)
-    assert found.status is ParityStatus.PASS, found.reason
+    verdict = bench.verdict(case, change=fused)
+    assert verdict.status is ParityStatus.PASS, verdict.reason
 
 
 def test_a_trainer_that_was_timed_before_is_judged_from_its_start(bench: Bench) -> None:
@@ -156,8 +155,8 @@ def test_dropout_is_off_in_every_run(bench: Bench) -> None:
         old = recipe(case, context)
         return replace(old, model=nn.Sequential(old.model, nn.Dropout(0.5)))
 
-    found = replace(bench, recipe=dropping).verdict(PLAIN)
-    assert found.status is ParityStatus.PASS, found.reason
+    verdict = replace(bench, recipe=dropping).verdict(PLAIN)
+    assert verdict.status is ParityStatus.PASS, verdict.reason
     attention = nn.MultiheadAttention(4, 1, dropout=0.5)
     running.without_dropout(attention)
     assert attention.dropout == 0.0
@@ -179,8 +178,8 @@ def wrong_gradient_scale(old: Recipe) -> Recipe:
     """The loss reads right, and its gradient is a hundredth: unscaled twice."""
 
     def scaled(model: nn.Module, batch: Batch) -> Tensor:
-        told = loss(model, batch)
-        return told.detach() + (told - told.detach()) / 100
+        value = loss(model, batch)
+        return value.detach() + (value - value.detach()) / 100
 
     return replace(old, loss=scaled)
 
@@ -205,16 +204,16 @@ def makes_nan(old: Recipe) -> Recipe:
 def test_a_planted_fault_is_found(
     bench: Bench, fault: Callable[[Recipe], Recipe], case: Case
 ) -> None:
-    found = bench.verdict(case, change=fault)
-    assert found.status is ParityStatus.FAIL
-    assert found.reason
+    verdict = bench.verdict(case, change=fault)
+    assert verdict.status is ParityStatus.FAIL
+    assert verdict.reason
 
 
 @pytest.mark.parametrize("case", [PLAIN, BF16], ids=["fp32", "bf16"])
 def test_a_forgotten_zero_grad_is_found(bench: Bench, case: Case) -> None:
-    found = bench.verdict(case, trainer=ForgetsToZero)
-    assert found.status is ParityStatus.FAIL
-    assert "gradient" in found.reason
+    verdict = bench.verdict(case, trainer=ForgetsToZero)
+    assert verdict.status is ParityStatus.FAIL
+    assert "gradient" in verdict.reason
 
 
 class Scaler:
@@ -223,8 +222,8 @@ class Scaler:
     def __init__(self, bad: set[int]) -> None:
         self.bad, self.at, self.factor = bad, 0, 65536.0
 
-    def scale(self, told: Tensor) -> Tensor:
-        return told * self.factor
+    def scale(self, loss: Tensor) -> Tensor:
+        return loss * self.factor
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
         self.at += 1
@@ -246,13 +245,13 @@ def test_a_scaler_that_leaves_steps_out_is_counted_once_it_has_settled(
     bad: set[int], skips: int
 ) -> None:
     device = torch.device("cpu")
-    own = recipe(PLAIN, Context(device, Path("nowhere")))
-    trainer = Trainer(own, device)
+    plain_recipe = recipe(PLAIN, Context(device, Path("nowhere")))
+    trainer = Trainer(plain_recipe, device)
     trainer.scaler = Scaler(bad)  # type: ignore[assignment]
-    found = follow(trainer, running.inputs(own, 0), 0)
-    assert found.skips == skips
-    assert len(found.gradient_norms) == 20 - skips
-    assert found.update.size
+    trajectory = follow(trainer, running.inputs(plain_recipe, 0), 0)
+    assert trajectory.skips == skips
+    assert len(trajectory.gradient_norms) == 20 - skips
+    assert trajectory.update.size
 
 
 def test_the_reference_is_computed_once_for_all_cases_of_one_input(bench: Bench) -> None:
@@ -267,15 +266,17 @@ def test_a_file_that_was_cut_off_is_computed_again(bench: Bench) -> None:
     bench.verdict()
     for path in (bench.cache / "parity").glob("*.npz"):
         path.write_bytes(path.read_bytes()[:100])
-    found = bench.verdict()
-    assert (found.status, found.reference_cached) == (ParityStatus.PASS, False)
+    verdict = bench.verdict()
+    assert (verdict.status, verdict.reference_cached) == (ParityStatus.PASS, False)
 
 
 def test_old_references_make_room(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path)
     context = Context(torch.device("cpu"), tmp_path)
-    own = recipe(PLAIN, context)
-    trajectory = follow(Trainer(own, context.device), running.inputs(own, 0), 0, steps=2)
+    plain_recipe = recipe(PLAIN, context)
+    trajectory = follow(
+        Trainer(plain_recipe, context.device), running.inputs(plain_recipe, 0), 0, steps=2
+    )
     for number in range(KEPT + 3):
         shelf.keep(f"{number:03}", trajectory)
     assert len(list(tmp_path.iterdir())) == KEPT
@@ -288,9 +289,9 @@ def test_a_reference_that_takes_too_long_is_not_waited_for_and_said(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "LIMIT_S", 1e-9)
-    found = bench.verdict()
-    assert found.status is ParityStatus.SKIPPED
-    assert "20 steps of it take" in found.reason
+    verdict = bench.verdict()
+    assert verdict.status is ParityStatus.SKIPPED
+    assert "20 steps of it take" in verdict.reason
 
 
 def test_what_goes_wrong_in_the_reference_costs_no_measurement(tmp_path: Path) -> None:
@@ -299,9 +300,9 @@ def test_what_goes_wrong_in_the_reference_costs_no_measurement(tmp_path: Path) -
 
     check = Check(BF16, Context(torch.device("cpu"), tmp_path), {}, fails)
     check.follow(Trainer(recipe(BF16, check.context), check.context.device))
-    found = check.verdict()
-    assert found.status is ParityStatus.SKIPPED
-    assert "A batch of 16 does not fit" in found.reason
+    verdict = check.verdict()
+    assert verdict.status is ParityStatus.SKIPPED
+    assert "A batch of 16 does not fit" in verdict.reason
 
 
 def test_every_axis_but_precision_and_input_is_left_out_of_the_base() -> None:

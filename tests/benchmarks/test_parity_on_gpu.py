@@ -47,9 +47,9 @@ def test_a_right_case_passes_on_the_gpu_and_gives_its_memory_back(
     trainer = Trainer(recipe, device)
     check.follow(trainer)
     del trainer, recipe
-    found = check.verdict()
+    verdict = check.verdict()
     sound = (ParityStatus.PASS, ParityStatus.NONDETERMINISTIC)
-    assert found.status in sound, found.reason
+    assert verdict.status in sound, verdict.reason
     torch._C._cuda_clearCublasWorkspaces()  # 64 MiB that a process keeps whatever it computes
     assert torch.cuda.memory_allocated() < 4 * 2**20
 
@@ -60,10 +60,12 @@ def test_work_is_counted_on_the_gpu_and_kept(tmp_path: Path) -> None:
     case = catalog.normalise(Case(workload="unet", preset="tiny"), "cuda")
     recipe = build(case, context)
     facts = capture(device, flags.put_in_force(recipe), recipe.data_name).facts
-    told = flops.efficiency(case, recipe.batch, context, facts, build)
-    assert told.work is not None, told.reason
-    assert told.work.flops_by_formula is not None
-    assert told.work.flops_per_item == pytest.approx(told.work.flops_by_formula, rel=0.02)
-    assert (told.work.roof_s is not None) == (peaks.match(facts) is not None)
-    assert flops.efficiency(case, recipe.batch, context, facts, build) == told
+    efficiency = flops.efficiency(case, recipe.batch, context, facts, build)
+    assert efficiency.work is not None, efficiency.reason
+    assert efficiency.work.flops_by_formula is not None
+    assert efficiency.work.flops_per_item == pytest.approx(
+        efficiency.work.flops_by_formula, rel=0.02
+    )
+    assert (efficiency.work.roof_s is not None) == (peaks.match(facts) is not None)
+    assert flops.efficiency(case, recipe.batch, context, facts, build) == efficiency
     assert len(list((tmp_path / "work").iterdir())) == 1

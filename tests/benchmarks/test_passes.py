@@ -81,10 +81,10 @@ def overflowing_loss(model: nn.Module, batch: Batch) -> Tensor:
 @pytest.mark.parametrize("scaled", [True, False])
 def test_updates_that_a_scaler_discards_are_told_of_both_passes(scaled: bool) -> None:
     made = replace(recipe(0.0, 0), loss=overflowing_loss, scale_gradients=scaled)
-    found = replicate_of(made)
-    told = {"full.updates_discarded", "synth.updates_discarded"}
-    assert told & set(found.flags) == (told if scaled else set())
-    assert ("full.loss_not_finite" in found.flags) is not scaled
+    replicate = replicate_of(made)
+    flags = {"full.updates_discarded", "synth.updates_discarded"}
+    assert flags & set(replicate.flags) == (flags if scaled else set())
+    assert ("full.loss_not_finite" in replicate.flags) is not scaled
 
 
 def test_a_loader_that_keeps_up_costs_nothing() -> None:

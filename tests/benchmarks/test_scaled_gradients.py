@@ -62,8 +62,8 @@ def test_a_discarded_first_step_leaves_no_trace(*, fused: bool, rewound: bool) -
     expected = Trainer(plain, CPU)
     for _ in range(2):
         expected.step((FINE,))
-    found = trained(recipe(fused=True) if fused else recipe(foreach=True), rewound=rewound)
-    torch.testing.assert_close(found, [weight.detach() for weight in expected.model.parameters()])
+    weights = trained(recipe(fused=True) if fused else recipe(foreach=True), rewound=rewound)
+    torch.testing.assert_close(weights, [weight.detach() for weight in expected.model.parameters()])
 
 
 def test_momentum_that_cannot_be_begun_is_refused() -> None:

@@ -18,7 +18,6 @@ from torch.utils.data import TensorDataset
 from benchmarks.contracts import Profile, Protocol
 from benchmarks.measure.profile import extra_passes as passes
 from benchmarks.measure.profile import observation, phases, recording
-from benchmarks.measure.profile import source as profile_source
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
@@ -86,22 +85,25 @@ def test_operations_are_put_down_to_their_lines_the_backward_ones_to_their_forwa
 
 
 def test_the_profile_names_those_lines() -> None:
-    told = recording.profile(trainer(), ring())
-    named = {operation.source.rpartition(":")[0] for operation in told.operations}
+    profile = recording.profile(trainer(), ring())
+    named = {operation.source.rpartition(":")[0] for operation in profile.operations}
     assert any(Path(__file__).match(name) for name in named if name)
-    assert told.steps == 5
-    assert told.busy_s
+    assert profile.steps == 5
+    assert profile.busy_s
 
 
 def test_a_step_asks_for_the_flops_that_its_shapes_say() -> None:
-    told = recording.profile(trainer(), ring())
+    profile = recording.profile(trainer(), ring())
     # Forward and the weights' gradient of both layers, and the inputs' gradient of the second.
     expected = 2 * B * HIDDEN * (2 * IN + 3 * 1)
-    assert sum(demand.flops for demand in told.demands) == expected
+    assert sum(demand.flops for demand in profile.demands) == expected
     forward = B * IN * 4 + IN * HIDDEN * 4 + B * HIDDEN * 4
-    products = [d.moved_b / d.calls for d in told.demands if d.name == "aten.mm"]
+    products = [d.moved_b / d.calls for d in profile.demands if d.name == "aten.mm"]
     assert forward in products
-    assert {d.name for d in told.demands if d.fusable} >= {"aten.relu", "aten.threshold_backward"}
+    assert {d.name for d in profile.demands if d.fusable} >= {
+        "aten.relu",
+        "aten.threshold_backward",
+    }
 
 
 def test_an_item_in_the_step_is_found_and_named_with_its_line() -> None:
@@ -121,8 +123,8 @@ def test_a_profile_that_is_refused_is_absent_with_its_reason(
         raise RuntimeError("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES\nand more")
 
     monkeypatch.setattr(torch.profiler, "profile", refuse)
-    told = recording.profile(trainer(), ring())
-    assert told == Profile(
+    profile = recording.profile(trainer(), ring())
+    assert profile == Profile(
         absent="The profile could not be taken: RuntimeError: CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"
     )
 
@@ -134,10 +136,10 @@ def test_a_step_that_cannot_be_watched_keeps_its_profile_and_says_what_is_missin
         raise torch.OutOfMemoryError("no room")
 
     monkeypatch.setattr(recording, "observe", refuse)
-    told = recording.profile(trainer(), ring())
-    assert told.busy_s
-    assert told.demands == ()
-    assert told.notes == ("The eager step could not be watched: OutOfMemoryError: no room",)
+    profile = recording.profile(trainer(), ring())
+    assert profile.busy_s
+    assert profile.demands == ()
+    assert profile.notes == ("The eager step could not be watched: OutOfMemoryError: no room",)
 
 
 def test_the_trace_is_kept_where_it_was_asked_for(tmp_path: Path) -> None:
@@ -150,12 +152,12 @@ def test_the_trace_is_kept_where_it_was_asked_for(tmp_path: Path) -> None:
 
 def test_phases_add_up_to_the_step() -> None:
     made = trainer()
-    told = phases.measure(made, ring(), a_pass(0.1, stall_s=0.01, copy_s=0.002))
-    assert set(told.seconds) == {"data", "copy", "forward", "backward", "optimizer"}
-    assert (told.seconds["data"], told.seconds["copy"]) == (0.01, 0.002)
-    inside = sum(told.seconds[phase] for phase in ("forward", "backward", "optimizer"))
-    assert told.step_s is not None
-    assert 0 < inside <= told.step_s
+    phase_times = phases.measure(made, ring(), a_pass(0.1, stall_s=0.01, copy_s=0.002))
+    assert set(phase_times.seconds) == {"data", "copy", "forward", "backward", "optimizer"}
+    assert (phase_times.seconds["data"], phase_times.seconds["copy"]) == (0.01, 0.002)
+    inside = sum(phase_times.seconds[phase] for phase in ("forward", "backward", "optimizer"))
+    assert phase_times.step_s is not None
+    assert 0 < inside <= phase_times.step_s
     assert made._forward == made._loss
 
 
@@ -164,27 +166,27 @@ def test_a_step_that_is_one_graph_has_no_phases_and_says_why(
 ) -> None:
     made = trainer()
     monkeypatch.setattr(made, "step", lambda batch: batch[0].sum())
-    told = phases.measure(made, ring(), a_pass(0.1))
-    assert told.seconds == {}
-    assert "one CUDA graph" in told.absent
+    phase_times = phases.measure(made, ring(), a_pass(0.1))
+    assert phase_times.seconds == {}
+    assert "one CUDA graph" in phase_times.absent
 
 
 def test_marks_that_change_the_step_are_told() -> None:
-    told = phases.measure(trainer(), ring(), a_pass(0.1))
-    assert told.step_s is not None
-    exact = a_pass(told.step_s)
-    assert not phases.perturbed(told, exact)
-    assert phases.perturbed(told, a_pass(told.step_s * 1.03))
+    phase_times = phases.measure(trainer(), ring(), a_pass(0.1))
+    assert phase_times.step_s is not None
+    exact = a_pass(phase_times.step_s)
+    assert not phases.perturbed(phase_times, exact)
+    assert phases.perturbed(phase_times, a_pass(phase_times.step_s * 1.03))
 
 
 def test_a_trace_whose_idle_times_are_the_profilers_own_is_told() -> None:
-    told = Profile(steps=5, step_s=0.2, busy_s=0.09)
-    assert passes.unreliable(told, a_pass(0.1))
-    assert not passes.unreliable(told, a_pass(0.19))
+    profile = Profile(steps=5, step_s=0.2, busy_s=0.09)
+    assert passes.unreliable(profile, a_pass(0.1))
+    assert not passes.unreliable(profile, a_pass(0.19))
 
 
 def test_nothing_is_run_that_was_not_asked_for() -> None:
-    timed = passes.TimedPasses(a_pass(0.1), a_pass(0.1))
+    timed = (a_pass(0.1), a_pass(0.1))
     with Reporter(None, "test") as reporter:
         quiet = passes.run(trainer(), ring(), timed, Protocol(), reporter)
         asked = Protocol(phases=True, profile=True)
@@ -228,7 +230,7 @@ def test_convolutions_are_tuned_for_the_watcher_only_if_the_step_has_tuned_them(
 def test_packages_within_the_standard_librarys_folder_are_installed_ones() -> None:
     """As where pip installs into the interpreter itself: the names decide, nothing is read."""
     library = Path(sysconfig.get_path("stdlib"))
-    of_workload = profile_source._may_be_of_workload
+    of_workload = observation._may_be_of_workload
     assert of_workload(str(library / "site-packages" / "bench" / "__init__.py"))
     assert not of_workload(str(library / "json" / "decoder.py"))
     assert not of_workload(str(Path(torch.__file__).parent / "nn" / "modules" / "module.py"))
@@ -267,12 +269,12 @@ def test_a_library_that_the_workload_calls_is_put_down_to_the_workloads_line(
 
 def test_a_warning_of_cuda_names_the_line_that_waits_and_others_are_passed_over() -> None:
     """The warnings are raised by hand: only a GPU raises them by itself."""
-    found = observation.Observation()
+    watched = observation.Observation()
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        warnings.showwarning = lambda message, *_, **__: observation._take(str(message), found)
+        warnings.showwarning = lambda message, *_, **__: observation._take(str(message), watched)
         warnings.warn("Synchronization debug mode is a prototype feature", stacklevel=1)
         warnings.warn("called a synchronizing CUDA operation (...)", stacklevel=1)
-    ((_, source),) = found.waits
+    ((_, source),) = watched.waits
     here = test_a_warning_of_cuda_names_the_line_that_waits_and_others_are_passed_over
     assert source.endswith(line_of(here, 'warn("called a sync'))

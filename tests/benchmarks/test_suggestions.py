@@ -29,16 +29,16 @@ COMPUTE = Verdict(
 
 
 def names(case: Case, verdict: Verdict, place: Place = GPU) -> list[str]:
-    return [f"{told.axis}={told.value}" for told in suggest(case, verdict, place)]
+    return [f"{suggestion.axis}={suggestion.value}" for suggestion in suggest(case, verdict, place)]
 
 
 def test_each_suggestion_names_the_evidence_that_speaks_for_it() -> None:
-    told = suggest(CASE, COMPUTE, GPU)
-    assert 0 < len(told) <= MOST
-    assert told[0].sentence == (
+    suggestions = suggest(CASE, COMPUTE, GPU)
+    assert 0 < len(suggestions) <= MOST
+    assert suggestions[0].sentence == (
         "precision=bf16: 70% of the kernels' time goes into matrix products and convolutions."
     )
-    assert all("%" in one.sentence for one in told)
+    assert all("%" in one.sentence for one in suggestions)
 
 
 def test_a_measured_neighbour_comes_first_with_its_gain() -> None:
@@ -56,16 +56,16 @@ def test_what_a_neighbour_measured_to_be_slower_is_not_suggested() -> None:
         Neighbour(CASE, 1_000.0),
         Neighbour(CASE.model_copy(update={"axes": {"precision": "bf16"}}), 710.0),
     ]
-    told = suggest(CASE, COMPUTE, GPU, neighbours)
-    assert "bf16" not in {one.value for one in told}
+    suggestions = suggest(CASE, COMPUTE, GPU, neighbours)
+    assert "bf16" not in {one.value for one in suggestions}
 
 
 @pytest.mark.parametrize(("rate", "faster"), [(1_000.1, False), (1_005.0, False), (1_006.0, True)])
 def test_a_neighbour_that_is_faster_by_noise_alone_is_no_faster(rate: float, faster: bool) -> None:
     moved = CASE.model_copy(update={"axes": {"precision": "bf16"}})
-    told = suggest(CASE, COMPUTE, GPU, [Neighbour(CASE, 1_000.0), Neighbour(moved, rate)])
-    assert ("bf16" in {one.value for one in told}) is faster
-    assert "+0%" not in "".join(one.sentence for one in told)
+    suggestions = suggest(CASE, COMPUTE, GPU, [Neighbour(CASE, 1_000.0), Neighbour(moved, rate)])
+    assert ("bf16" in {one.value for one in suggestions}) is faster
+    assert "+0%" not in "".join(one.sentence for one in suggestions)
 
 
 def test_the_nearest_of_several_neighbours_speaks() -> None:
@@ -85,8 +85,8 @@ def test_the_nearest_of_several_neighbours_speaks() -> None:
 def test_a_neighbour_of_another_workload_says_nothing() -> None:
     other = Case(workload="unet", preset="full")
     moved = other.model_copy(update={"axes": {"layout": "channels_last"}})
-    told = suggest(CASE, COMPUTE, GPU, [Neighbour(other, 1.0), Neighbour(moved, 2.0)])
-    assert all(one.speedup is None for one in told)
+    suggestions = suggest(CASE, COMPUTE, GPU, [Neighbour(other, 1.0), Neighbour(moved, 2.0)])
+    assert all(one.speedup is None for one in suggestions)
 
 
 def test_what_cannot_run_is_not_suggested() -> None:
@@ -117,18 +117,18 @@ def test_what_the_gpu_is_too_old_for_is_not_suggested(
 ) -> None:
     plain = A_TRANSFORMER.model_copy(update={"axes": {}})
 
-    def told(place: Place) -> set[str]:
-        found: list[Move] = []
+    def offered(place: Place) -> set[str]:
+        offered_moves: list[Move] = []
         for case in (plain, A_TRANSFORMER):
-            found += [*moves(case, ATTENTION, place), *other_moves(case, ATTENTION, place)]
-        return {f"{move.axis}={move.value}" for move in found}
+            offered_moves += [*moves(case, ATTENTION, place), *other_moves(case, ATTENTION, place)]
+        return {f"{move.axis}={move.value}" for move in offered_moves}
 
-    assert told(GPU) - told(Place("cuda", 16, capability)) == left_out
+    assert offered(GPU) - offered(Place("cuda", 16, capability)) == left_out
 
 
 def tried(case: Case, verdict: Verdict) -> set[str]:
-    found = [*moves(case, verdict, GPU), *other_moves(case, verdict, GPU)]
-    return {f"{move.axis}={move.value}" for move in found}
+    tried_moves = [*moves(case, verdict, GPU), *other_moves(case, verdict, GPU)]
+    return {f"{move.axis}={move.value}" for move in tried_moves}
 
 
 def test_8_bits_are_tried_where_a_compiler_fuses_their_scaling() -> None:
@@ -139,9 +139,9 @@ def test_8_bits_are_tried_where_a_compiler_fuses_their_scaling() -> None:
 
 def test_the_attention_kernel_that_torch_chose_is_not_tried_by_its_name() -> None:
     evidence = {**ATTENTION.evidence, "attention_cudnn": 0.97, "attention_flash": 0.03}
-    told = tried(A_TRANSFORMER, ATTENTION.model_copy(update={"evidence": evidence}))
-    assert "attention=cudnn" not in told
-    assert "attention=flash" in told
+    values = tried(A_TRANSFORMER, ATTENTION.model_copy(update={"evidence": evidence}))
+    assert "attention=cudnn" not in values
+    assert "attention=flash" in values
 
 
 @pytest.mark.parametrize(
@@ -155,22 +155,22 @@ def test_the_efficient_kernel_is_tried_where_flash_cannot_run(
 
 
 def test_an_old_gpu_is_known_by_its_result() -> None:
-    def told(capability: str) -> list[str]:
+    def values(capability: str) -> list[str]:
         here = measured_where(device="cuda", gpu_capability=capability)
         result = here.model_copy(update={"case": A_TRANSFORMER, "verdict": ATTENTION})
         verdict = advised(result, []).verdict
         assert verdict is not None
         return [suggestion.value for suggestion in verdict.suggestions]
 
-    assert "fp8" in told("9.0")
-    assert "fp8" not in told("8.0")
+    assert "fp8" in values("9.0")
+    assert "fp8" not in values("8.0")
 
 
 @pytest.mark.parametrize(
-    "told", ["", "8", "8.", ".0", "8.0 ", "-8.0", "8,0", "².0", "8.0.1", "9" * 400 + ".0"]
+    "capability", ["", "8", "8.", ".0", "8.0 ", "-8.0", "8,0", "².0", "8.0.1", "9" * 400 + ".0"]
 )
-def test_an_odd_capability_is_not_known(told: str) -> None:
-    assert place_of(measured_where(device="cuda", gpu_capability=told)).capability is None
+def test_an_odd_capability_is_not_known(capability: str) -> None:
+    assert place_of(measured_where(device="cuda", gpu_capability=capability)).capability is None
     assert place_of(measured_where(device="cuda", gpu_capability="12.1")).capability == (12, 1)
 
 
@@ -199,10 +199,10 @@ def test_an_own_model_is_advised_only_what_its_facts_allow(
     here = measured_where(device="cpu")
     facts = Environment(facts={**here.environment.facts, **recorded})
     result = here.model_copy(update={"case": MINE, "verdict": verdict, "environment": facts})
-    told = advised(result, []).verdict
-    assert told is not None
-    assert (axis in {one.axis for one in told.suggestions}) is tried
-    assert told.suggestions, "what asks for no fact is advised all the same"
+    advice = advised(result, []).verdict
+    assert advice is not None
+    assert (axis in {one.axis for one in advice.suggestions}) is tried
+    assert advice.suggestions, "what asks for no fact is advised all the same"
     made = [*moves(MINE, verdict, place_of(result)), *other_moves(MINE, verdict, place_of(result))]
     assert ("layout" in {move.axis for move in made}) is tried
 
@@ -216,8 +216,8 @@ def test_a_loader_that_is_late_gets_as_many_processes_as_there_are_cpus() -> Non
 def test_fewer_of_the_same_are_no_second_advice() -> None:
     verdict = Machine(read_s=0.5).measure(CASE).verdict
     assert verdict is not None
-    told = [one.axis for one in suggest(CASE, verdict, GPU)]
-    assert len(told) == len(set(told))
+    axes = [one.axis for one in suggest(CASE, verdict, GPU)]
+    assert len(axes) == len(set(axes))
 
 
 def test_what_takes_minutes_to_compile_comes_last() -> None:
@@ -250,9 +250,9 @@ def test_what_lifts_two_parts_of_an_input_stall_comes_before_what_lifts_one() ->
         evidence={"input_stall": 0.287, "stall": 0.026, "copy": 0.053, "contention": 0.209},
     )
     case = Case(workload="resnet50", preset="full", axes={"workers": "16", "pinning": "on"})
-    told = suggest(case, verdict, Place("cuda", 16))[0]
-    assert (told.axis, told.value) == ("decode", "cache")
-    assert "21% of the step is lost" in told.sentence
+    suggestion = suggest(case, verdict, Place("cuda", 16))[0]
+    assert (suggestion.axis, suggestion.value) == ("decode", "cache")
+    assert "21% of the step is lost" in suggestion.sentence
 
 
 def test_without_a_verdict_nothing_is_suggested() -> None:
@@ -263,8 +263,8 @@ def test_without_a_verdict_nothing_is_suggested() -> None:
 def test_every_suggestion_can_be_followed() -> None:
     for bottleneck in Bottleneck:
         verdict = COMPUTE.model_copy(update={"bottleneck": bottleneck})
-        for told in suggest(CASE, verdict, GPU):
-            axes = {told.axis: told.value}
+        for suggestion in suggest(CASE, verdict, GPU):
+            axes = {suggestion.axis: suggestion.value}
             assert catalog.normalise(CASE.model_copy(update={"axes": axes}), "cuda").axes == axes
 
 
@@ -277,17 +277,21 @@ def test_a_factor_that_no_machine_can_give_is_told_of_no_neighbour() -> None:
 
 def test_a_case_of_another_version_keeps_what_it_suggested() -> None:
     kept = Suggestion(axis="gone", value="far", sentence="As it was known then.")
-    told = COMPUTE.model_copy(update={"suggestions": (kept,)})
+    verdict = COMPUTE.model_copy(update={"suggestions": (kept,)})
     foreign = CASE.model_copy(update={"workload": "vgg"})
-    result = a_result(a_replicate(a_pass(0.1), a_pass(0.1))).model_copy(update={"verdict": told})
+    result = a_result(a_replicate(a_pass(0.1), a_pass(0.1))).model_copy(update={"verdict": verdict})
     assert advised(result, []) != result
     strange = result.model_copy(update={"case": foreign})
     assert advised(strange, []) == strange
 
 
 def measured_where(**facts: str) -> Result:
-    told = Environment(facts={f"hw.{name.replace('_', '.')}": fact for name, fact in facts.items()})
-    return a_result(a_replicate(a_pass(0.1), a_pass(0.1))).model_copy(update={"environment": told})
+    environment = Environment(
+        facts={f"hw.{name.replace('_', '.')}": fact for name, fact in facts.items()}
+    )
+    return a_result(a_replicate(a_pass(0.1), a_pass(0.1))).model_copy(
+        update={"environment": environment}
+    )
 
 
 @pytest.mark.parametrize("cpus", ["²", "①", "-1", "1.5", " 8", "", "9" * 7, "9" * 500])
@@ -300,7 +304,7 @@ def test_a_number_of_cpus_that_is_none_is_not_known(cpus: str) -> None:
 
 @pytest.mark.parametrize("device", ["tpu", ""])
 def test_of_a_strange_device_nothing_breaks(device: str) -> None:
-    told = measured_where(device=device).model_copy(update={"verdict": COMPUTE})
+    result = measured_where(device=device).model_copy(update={"verdict": COMPUTE})
     for preset in ("auto", "tiny"):
         case = CASE.model_copy(update={"preset": preset})
-        assert advised(told.model_copy(update={"case": case}), []).verdict is not None
+        assert advised(result.model_copy(update={"case": case}), []).verdict is not None

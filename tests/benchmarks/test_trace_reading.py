@@ -36,45 +36,45 @@ ONE = [(100.0, 300.0), (410.0, 200.0), (700.0, 100.0)]
 
 
 def test_figures_are_per_step_over_whole_periods() -> None:
-    told = read(*steps_of(ONE, ONE, ONE))
-    assert told.step_s == pytest.approx(1e-3)
-    assert told.busy_s == pytest.approx(600e-6)
-    assert (told.kernels, told.launches) == (3, 3)
+    profile = read(*steps_of(ONE, ONE, ONE))
+    assert profile.step_s == pytest.approx(1e-3)
+    assert profile.busy_s == pytest.approx(600e-6)
+    assert (profile.kernels, profile.launches) == (3, 3)
 
 
 def test_a_kernel_that_was_launched_after_the_device_had_finished_waited_for_the_host() -> None:
-    told = read(*steps_of(ONE, ONE, late=5.0))
+    profile = read(*steps_of(ONE, ONE, late=5.0))
     # Queued at 405 after 400, at 695 after 610, and the next step at 1,095 after 800.
-    assert told.idle_s["host_wait"] == pytest.approx((10 + 90 + 300) * 1e-6)
-    assert told.idle_s["kernel_gap"] == told.idle_s["other"] == 0
+    assert profile.idle_s["host_wait"] == pytest.approx((10 + 90 + 300) * 1e-6)
+    assert profile.idle_s["kernel_gap"] == profile.idle_s["other"] == 0
 
 
 def test_a_short_pause_between_queued_kernels_is_the_devices_own() -> None:
-    told = read(*steps_of(ONE, ONE, late=99.0))
-    assert told.idle_s["kernel_gap"] == pytest.approx(10e-6)
+    profile = read(*steps_of(ONE, ONE, late=99.0))
+    assert profile.idle_s["kernel_gap"] == pytest.approx(10e-6)
 
 
 def test_a_long_pause_between_queued_kernels_has_another_cause() -> None:
     far = [(500.0, 100.0), (700.0, 100.0)]
-    told = read(*steps_of(far, far, late=400.0))
-    assert told.idle_s["other"] >= 100e-6
+    profile = read(*steps_of(far, far, late=400.0))
+    assert profile.idle_s["other"] >= 100e-6
 
 
 def test_two_streams_that_work_at_once_are_busy_once() -> None:
     events = steps_of(ONE, ONE)
     events += [launch(901, 90.0), kernel(901, 100.0, 300.0, "ncclAllReduce", stream=20)]
-    told = read(*events)
-    assert told.busy_s == pytest.approx(600e-6)
-    assert told.exposed_communication_s == 0
+    profile = read(*events)
+    assert profile.busy_s == pytest.approx(600e-6)
+    assert profile.exposed_communication_s == 0
 
 
 def test_communication_is_exposed_where_nothing_else_runs() -> None:
     events = steps_of(ONE, ONE)
     events += [launch(901, 90.0), kernel(901, 350.0, 400.0, "ncclAllReduce", stream=20)]
-    told = read(*events)
+    profile = read(*events)
     # 350 to 750, of which 400 to 410 and 610 to 700 are its own.
-    assert told.exposed_communication_s == pytest.approx(100e-6)
-    assert told.seconds["communication"] == pytest.approx(400e-6)
+    assert profile.exposed_communication_s == pytest.approx(100e-6)
+    assert profile.seconds["communication"] == pytest.approx(400e-6)
 
 
 def test_work_is_put_down_to_the_operator_that_launched_it_on_whatever_thread() -> None:
@@ -85,10 +85,10 @@ def test_work_is_put_down_to_the_operator_that_launched_it_on_whatever_thread() 
         launch(900, 100.0, tid=2),
         kernel(900, 810.0, 50.0, "nvjet_tst_128x256"),
     ]
-    told = {operation.name: operation for operation in read(*events).operations}
-    assert told["aten::mm"].kind == "gemm"
-    assert told["aten::mm"].self_s == pytest.approx(50e-6)
-    assert told["sm90_gemm_bf16"].self_s == pytest.approx(600e-6)
+    operations = {operation.name: operation for operation in read(*events).operations}
+    assert operations["aten::mm"].kind == "gemm"
+    assert operations["aten::mm"].self_s == pytest.approx(50e-6)
+    assert operations["sm90_gemm_bf16"].self_s == pytest.approx(600e-6)
 
 
 def test_what_an_optimizer_launches_is_the_optimizers() -> None:
@@ -109,18 +109,18 @@ def test_a_graph_is_one_launch_of_many_kernels_and_says_that_it_was_one() -> Non
         events += [step(number, at, 1_000.0), launch(number, at + 10, "cudaGraphLaunch")]
         events += [kernel(number, at + 20 + 50 * place, 40.0) for place in range(10)]
     read_in = timeline.read(events)
-    told = reading.read(read_in)
+    profile = reading.read(read_in)
     assert read_in.graphed
-    assert (told.launches, told.kernels) == (1, 10)
-    assert told.busy_s == pytest.approx(400e-6)
+    assert (profile.launches, profile.kernels) == (1, 10)
+    assert profile.busy_s == pytest.approx(400e-6)
 
 
 def test_an_operation_is_split_over_the_lines_that_asked_for_it() -> None:
     places = {"sm90_gemm_bf16": {"a.py:1": (3.0, 1), "b.py:2": (1.0, 1)}}
-    told = reading.read(timeline.read(steps_of(ONE, ONE)), places).operations
-    assert [operation.source for operation in told] == ["a.py:1", "b.py:2"]
-    assert told[0].self_s == pytest.approx(450e-6)
-    assert told[0].calls + told[1].calls == 3
+    operations = reading.read(timeline.read(steps_of(ONE, ONE)), places).operations
+    assert [operation.source for operation in operations] == ["a.py:1", "b.py:2"]
+    assert operations[0].self_s == pytest.approx(450e-6)
+    assert operations[0].calls + operations[1].calls == 3
 
 
 def test_lines_are_read_from_the_annotations_around_each_operation() -> None:
@@ -131,8 +131,8 @@ def test_lines_are_read_from_the_annotations_around_each_operation() -> None:
         span("cpu_op", "aten::mm", 72.0, 10.0),
         span("cpu_op", "aten::mm", 100.0, 10.0),
     ]
-    found = reading.located(timeline.read(events))
-    assert found == {
+    lines = reading.located(timeline.read(events))
+    assert lines == {
         "aten::mm": {"a.py:1": (pytest.approx(40e-6), 1), "b.py:2": (pytest.approx(10e-6), 1)}
     }
 
@@ -146,13 +146,13 @@ def test_on_a_cpu_operators_are_the_work_and_count_without_what_they_call() -> N
             span("cpu_op", "aten::linear", at + 10, 60.0),
             span("cpu_op", "aten::addmm", at + 20, 40.0),
         ]
-    told = read(*events)
-    assert told.busy_s == pytest.approx(60e-6)
-    assert {o.name: o.self_s for o in told.operations} == {
+    profile = read(*events)
+    assert profile.busy_s == pytest.approx(60e-6)
+    assert {o.name: o.self_s for o in profile.operations} == {
         "aten::addmm": pytest.approx(40e-6),
         "aten::linear": pytest.approx(20e-6),
     }
-    assert told.idle_s["host_wait"] == pytest.approx(40e-6)
+    assert profile.idle_s["host_wait"] == pytest.approx(40e-6)
 
 
 @pytest.mark.parametrize("events", [[], [step(0, 0.0, 10.0)], [kernel(1, 0.0, 5.0)]])
@@ -218,9 +218,9 @@ def test_a_kernel_is_known_by_its_operators_and_by_its_name(
 def test_a_recorded_trace_of_a_cpu_is_read_whole() -> None:
     """Two convolution, norm and linear steps as torch 2.13 recorded them."""
     path = Path(__file__).with_name("recorded_trace.json")
-    told = reading.read(timeline.read(json.loads(path.read_text())["traceEvents"]))
-    assert {"conv", "norm", "gemm", "optimizer"} <= set(told.seconds)
-    assert told.busy_s is not None
-    assert told.step_s is not None
-    assert 0 < told.busy_s <= told.step_s
-    assert sum(told.seconds.values()) == pytest.approx(told.busy_s, rel=0.02)
+    profile = reading.read(timeline.read(json.loads(path.read_text())["traceEvents"]))
+    assert {"conv", "norm", "gemm", "optimizer"} <= set(profile.seconds)
+    assert profile.busy_s is not None
+    assert profile.step_s is not None
+    assert 0 < profile.busy_s <= profile.step_s
+    assert sum(profile.seconds.values()) == pytest.approx(profile.busy_s, rel=0.02)

@@ -59,14 +59,14 @@ def test_the_formula_follows_the_sizes_of_the_preset(name: str, tmp_path: Path) 
     assert module.flops is not None
     size = {**module.entry.presets["tiny"], "batch": 2}
     recipe = module.build(size, Context(torch.device("cpu"), tmp_path))
-    found = count(
+    work = count(
         Trainer(recipe, torch.device("cpu")),
         batch_source.first(recipe, flops.MORE),
         module.flops(size),
     )
-    assert found.flops_by_formula is not None
-    assert found.flops_per_item == pytest.approx(found.flops_by_formula, rel=0.02)
-    assert found.roof_s is None
+    assert work.flops_by_formula is not None
+    assert work.flops_per_item == pytest.approx(work.flops_by_formula, rel=0.02)
+    assert work.roof_s is None
 
 
 def perceptron(batch: int, optimizer: Any = torch.optim.AdamW) -> Recipe:
@@ -83,16 +83,14 @@ def perceptron(batch: int, optimizer: Any = torch.optim.AdamW) -> Recipe:
 def test_the_work_of_a_step_is_scaled_from_few_samples_to_the_batch() -> None:
     cpu = torch.device("cpu")
     recipe = perceptron(4096)
-    found = count(
-        Trainer(recipe, cpu), batch_source.first(recipe, flops.MORE), None, (H200, "fp32")
-    )
+    work = count(Trainer(recipe, cpu), batch_source.first(recipe, flops.MORE), None, (H200, "fp32"))
     macs = 2 * 32 * 64 + 3 * 64 * 8  # the input needs no gradient
-    assert found.flops_per_item == 2 * macs
-    assert found.roof_s is not None
+    assert work.flops_per_item == 2 * macs
+    assert work.roof_s is not None
     weights = 4 * sum(weight.numel() for weight in recipe.model.parameters())
     traffic_s = 4096 * 4 * (32 + 64) / H200.bandwidth
-    assert found.roof_s > max(traffic_s, 2 * macs * 4096 / H200.flop_per_s["fp32"])
-    assert found.roof_s < 10 * traffic_s + 20 * weights / H200.bandwidth
+    assert work.roof_s > max(traffic_s, 2 * macs * 4096 / H200.flop_per_s["fp32"])
+    assert work.roof_s < 10 * traffic_s + 20 * weights / H200.bandwidth
 
 
 @pytest.mark.parametrize(("optimizer", "passes"), [(torch.optim.SGD, 3), (torch.optim.AdamW, 7)])
@@ -116,6 +114,6 @@ def test_on_a_cpu_nothing_is_counted_and_the_reason_is_told(tmp_path: Path) -> N
         raise AssertionError
 
     context = Context(torch.device("cpu"), tmp_path)
-    told = flops.efficiency(Case(workload="unet", preset="tiny"), 4, context, {}, never)
-    assert (told.work, told.uses) == (None, {})
-    assert told.reason == "Measured on a CPU, which has no peak in the table."
+    efficiency = flops.efficiency(Case(workload="unet", preset="tiny"), 4, context, {}, never)
+    assert (efficiency.work, efficiency.uses) == (None, {})
+    assert efficiency.reason == "Measured on a CPU, which has no peak in the table."

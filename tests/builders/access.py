@@ -28,7 +28,7 @@ class Doorman:
         self.client = client
         app: Any = client.app
         self.database = app.state.database
-        self.door = app.state.authenticator
+        self.authenticator = app.state.authenticator
 
     def make(
         self,
@@ -38,11 +38,13 @@ class Doorman:
         project: str | None = None,
     ) -> NewToken:
         """Make a token, as the command line does."""
-        wanted = TokenRequest(
+        request = TokenRequest(
             kind=TokenKind(kind), name=name, expires_in_s=lasts_s, project=project
         )
         with self.database.writing() as session:
-            return token_store.create(session, self.door.key, wanted, now_of(session), None)
+            return token_store.create(
+                session, self.authenticator.key, request, now_of(session), None
+            )
 
     def token(self, kind: str, name: str = "somebody", project: str | None = None) -> str:
         """A token's text."""
@@ -51,7 +53,7 @@ class Doorman:
     def local(self) -> str:
         """The token of the machine's own administrator."""
         with self.database.writing() as session:
-            return token_store.create_local(session, self.door.key, now_of(session)).token
+            return token_store.create_local(session, self.authenticator.key, now_of(session)).token
 
     def expired(self, kind: str = "admin") -> str:
         """A token that was good until a moment ago."""

@@ -47,14 +47,14 @@ def analyse(database: Database) -> Analysed:
     assert pipeline.look(database, lambda _: None, daily=0).opened
     with database.writing() as session:
         now = datetime.now(UTC)
-        (found,) = findings.list_findings(session).items
+        (finding,) = findings.list_findings(session).items
         plan = Plan(HOSTILE, f"look at the driver\n{HOSTILE}", (now - timedelta(days=3)).date())
-        findings.plan(session, found.id, plan, "ada", now)
+        findings.plan(session, finding.id, plan, "ada", now)
         _suspect(session, now)
     assert pipeline.look(database, lambda _: None).begun
     with database.writing() as session:
-        (node,) = open_bad_node(session, _slow("x"), found.comparability, now)
-    return Analysed(found.id, node)
+        (node,) = open_bad_node(session, _slow("x"), finding.comparability, now)
+    return Analysed(finding.id, node)
 
 
 def _measure(session: Session) -> None:

@@ -85,7 +85,7 @@ def _result(night: Night, rng: np.random.Generator, number: int) -> Result:
     replicate = a_replicate(full, a_pass(work), seed=number)
     if night.telemetry:
         replicate = _with_telemetry(replicate, night, rng)
-    told = samples(replicate, "img") + _clock(replicate)
+    measured_samples = samples(replicate, "img") + _clock(replicate)
     facts = {name: value for name, value in (FACTS | dict(night.facts)).items() if value}
     return Result(
         case=CASE,
@@ -95,7 +95,7 @@ def _result(night: Night, rng: np.random.Generator, number: int) -> Result:
         item="img",
         batch_items=BATCH,
         environment=Environment(facts=facts),
-        samples=told,
+        samples=measured_samples,
         replicates=(replicate,),
         flags=night.flags,
     )
@@ -103,7 +103,7 @@ def _result(night: Night, rng: np.random.Generator, number: int) -> Result:
 
 def _with_telemetry(replicate: Replicate, night: Night, rng: np.random.Generator) -> Replicate:
     clock = night.clock_hz * (1 + rng.normal(0, night.noise / 10))
-    told = Telemetry(
+    telemetry = Telemetry(
         hz=10.0,
         t_s=Trace.of([0.0, 0.1]),
         channels={
@@ -112,28 +112,28 @@ def _with_telemetry(replicate: Replicate, night: Night, rng: np.random.Generator
         },
         reasons={"sw_thermal": night.thermal, "sw_power_cap": night.capped},
     )
-    return replicate.model_copy(update={"telemetry": {"full": told, "synth": told}})
+    return replicate.model_copy(update={"telemetry": {"full": telemetry, "synth": telemetry}})
 
 
 def _clock(replicate: Replicate) -> tuple[Sample, ...]:
-    told = replicate.telemetry.get("full")
-    if told is None:
+    telemetry = replicate.telemetry.get("full")
+    if telemetry is None:
         return ()
-    value = told.channels["sm_clock_hz"].values()[0]
+    value = telemetry.channels["sm_clock_hz"].values()[0]
     return (Sample(metric="sm_clock", unit="Hz", direction=Direction.HIGHER, values=(value,)),)
 
 
 def side(night: Night, count: int = 3, first_day: int = 0, seed: int = 0) -> list[Measurement]:
     """Several nights alike but for their noise."""
     nights = (replace(night, day=first_day + number) for number in range(count))
-    return [measurement(each, seed) for each in nights]
+    return [measurement(repeat, seed) for repeat in nights]
 
 
 def question(
     before: Sequence[Measurement], after: Sequence[Measurement], **changes: Any
 ) -> Question:
     """A question about throughput, its effect as the measurements have it unless told."""
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "case": CASE,
         "metric": "throughput",
         "unit": "img/s",
@@ -146,8 +146,8 @@ def question(
         "after": tuple(after),
     }
     if "effect" not in changes:
-        told["effect"] = _effect(before, after)
-    return Question(**(told | changes))
+        fields["effect"] = _effect(before, after)
+    return Question(**(fields | changes))
 
 
 def _effect(before: Sequence[Measurement], after: Sequence[Measurement]) -> float:
@@ -159,8 +159,8 @@ def _effect(before: Sequence[Measurement], after: Sequence[Measurement]) -> floa
 
 def values_of(measurements: Iterable[Measurement], metric: str) -> list[float]:
     """Every value of a metric, over measurements and processes."""
-    told = (sample for each in measurements for sample in each.result.samples)
-    return [value for sample in told if sample.metric == metric for value in sample.values]
+    samples = (sample for row in measurements for sample in row.result.samples)
+    return [value for sample in samples if sample.metric == metric for value in sample.values]
 
 
 def residuals(

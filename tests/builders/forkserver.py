@@ -91,13 +91,13 @@ def _serve(asking: socket.socket) -> dict[str, Any] | None:
                 events.unregister(ready)
                 _reap(ready, *running.pop(ready))
                 continue
-            told, files, _, _ = socket.recv_fds(asking, REQUEST_B, 4)
-            if not told:
+            request, files, _, _ = socket.recv_fds(asking, REQUEST_B, 4)
+            if not request:
                 return None
             pid = os.fork()
             if pid == 0:
                 asking.detach()
-                return _settled(json.loads(told), files)
+                return _settled(json.loads(request), files)
             *outputs, status = files
             for file in outputs:
                 os.close(file)

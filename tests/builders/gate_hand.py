@@ -29,14 +29,14 @@ class GateHand:
     def start(self, **more: Any) -> dict[str, Any]:
         answer = self.client.post("/api/v1/comparisons", json=asked(**more))
         assert answer.status_code == 201, answer.text
-        told: dict[str, Any] = answer.json()
-        return told
+        report: dict[str, Any] = answer.json()
+        return report
 
     def read(self, comparison_id: str) -> dict[str, Any]:
         answer = self.client.get(f"/api/v1/comparisons/{comparison_id}")
         assert answer.status_code == 200, answer.text
-        told: dict[str, Any] = answer.json()
-        return told
+        report: dict[str, Any] = answer.json()
+        return report
 
     def look(self) -> list[str]:
         """What the background does every few seconds."""

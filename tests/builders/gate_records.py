@@ -30,9 +30,9 @@ def record(differences: Sequence[float], key: str = "resnet50:full", **more: flo
     pairs = [
         Pair(
             baseline=process(100.0, **ones),
-            contender=process(100.0 * math.exp(each), "new", **more),
+            contender=process(100.0 * math.exp(difference), "new", **more),
         )
-        for each in differences
+        for difference in differences
     ]
     return CaseRecord(case_key=key, pairs=tuple(pairs))
 

@@ -118,9 +118,9 @@ def fill(session: Session, now: datetime, *, count: int = REVISIONS) -> dict[str
         at = now - timedelta(days=REVISIONS - 1 - number, hours=4)
         submission = seeding.submission(revision_name(number), at - timedelta(minutes=5))
         for position, plan in enumerate(PLANS):
-            told = measured(plan, number, at + timedelta(minutes=4 * position), seeding.random)
-            told_id = seeding.measured(submission, revision_name(number), told)
-            ids[f"latest:{plan.case.key}"] = told_id
+            result = measured(plan, number, at + timedelta(minutes=4 * position), seeding.random)
+            result_id = seeding.measured(submission, revision_name(number), result)
+            ids[f"latest:{plan.case.key}"] = result_id
     newest = revision_name(REVISIONS - 1)
     ids["noisy"] = _quick_look(seeding, submission, newest)
     ids |= _failures(seeding, submission, newest)

@@ -227,7 +227,7 @@ def measured(plan: Plan, number: int, at: datetime, random: np.random.Generator)
 
 def noisy(plan: Plan, number: int, at: datetime, random: np.random.Generator) -> Result:
     """Give what one process of ``plan`` measures beside other work: too noisy for a verdict."""
-    told = measured(plan, number, at, random)
+    result = measured(plan, number, at, random)
     full, synth = plan.rate * 1.27, plan.rate * 0.74
     values = {"throughput": full, "throughput_synth": synth, "input_stall": 1 - full / synth}
     samples = (
@@ -237,7 +237,7 @@ def noisy(plan: Plan, number: int, at: datetime, random: np.random.Generator) ->
                 "half_widths": (abs(values.get(sample.metric, sample.values[0])) * 0.24,),
             }
         )
-        for sample in told.samples
+        for sample in result.samples
     )
     verdict = Verdict(
         bottleneck=Bottleneck.UNKNOWN,
@@ -247,11 +247,11 @@ def noisy(plan: Plan, number: int, at: datetime, random: np.random.Generator) ->
         evidence={"input_stall": 1 - full / synth, "stall": 0.02, "copy": 0.01, "noise": 0.34},
         bounds={"without_input_stall": 1.0},
     )
-    return told.model_copy(
+    return result.model_copy(
         update={
             "protocol": Protocol(replicates=1),
             "samples": tuple(samples),
-            "replicates": told.replicates[:1],
+            "replicates": result.replicates[:1],
             "verdict": verdict,
         }
     )
@@ -317,7 +317,7 @@ def _profile(step_s: float) -> Profile:
     """Of a step that spends half of its time in one convolution."""
     wait = Synchronization(what=".item()", source="benchmarks/workloads/example.py:12")
     shares = {"conv": 0.7, "norm": 0.2, "optimizer": 0.1}
-    told = a_profile(0.97 * step_s, {k: s * step_s for k, s in shares.items()}, waits=[wait])
+    profile = a_profile(0.97 * step_s, {k: s * step_s for k, s in shares.items()}, waits=[wait])
     operation = Operation(
         name="aten::cudnn_convolution",
         kind="conv",
@@ -325,7 +325,7 @@ def _profile(step_s: float) -> Profile:
         calls=16.0,
         source="benchmarks/workloads/example.py:65",
     )
-    return told.model_copy(update={"step_s": step_s, "operations": (operation,)})
+    return profile.model_copy(update={"step_s": step_s, "operations": (operation,)})
 
 
 def _replicates(

@@ -20,29 +20,33 @@ class Page(HTMLParser):
         self.feed(html)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        told = dict(attrs)
+        attributes = dict(attrs)
         self.links += [value for name, value in attrs if name in LOADING and value]
-        self.inline += [name for name in told if name.startswith("on") or name == "style"]
-        code = tag == "script" and "src" not in told and told.get("type") != "application/json"
+        self.inline += [name for name in attributes if name.startswith("on") or name == "style"]
+        code = (
+            tag == "script"
+            and "src" not in attributes
+            and attributes.get("type") != "application/json"
+        )
         if code or tag == "style":
             self.inline.append(tag)
-        if "id" in told:
-            self.ids.append(told["id"] or "")
-        self.labelled += (told.get("aria-labelledby") or "").split()
+        if "id" in attributes:
+            self.ids.append(attributes["id"] or "")
+        self.labelled += (attributes.get("aria-labelledby") or "").split()
 
 
 def faults(html: str) -> list[str]:
     """What no page may have: foreign hosts, inline code, ids twice, labels of nothing."""
     page = Page(html)
-    foreign = [each for each in page.links if not each.startswith(INTERNAL) or each[:2] == "//"]
-    twice = {each for each in page.ids if page.ids.count(each) > 1}
+    foreign = [link for link in page.links if not link.startswith(INTERNAL) or link[:2] == "//"]
+    twice = {name for name in page.ids if page.ids.count(name) > 1}
     missing = set(page.labelled) - set(page.ids)
-    found = [*foreign, *page.inline, *sorted(twice), *sorted(missing)]
+    problems = [*foreign, *page.inline, *sorted(twice), *sorted(missing)]
     if html.count("<h1") != 1:
-        found.append(f"{html.count('<h1')} headings")
+        problems.append(f"{html.count('<h1')} headings")
     if 'href="#main"' not in html:
-        found.append("no way to skip to the content")
-    return found
+        problems.append("no way to skip to the content")
+    return problems
 
 
 def links(html: str) -> list[str]:

@@ -52,13 +52,13 @@ CHANNELS = ("sm_clock_hz", "power_w", "temperature_c", "utilization")
 def plain(lease: Lease, value: float = 100.0, number: int = 0, **more: Any) -> Result:
     """A result of three processes as benchmarks make them: two passes, telemetry, 40 facts."""
     timed = a_pass(0.1)
-    told = Telemetry(hz=10.0, t_s=_noise(60), channels={name: _noise(60) for name in CHANNELS})
+    telemetry = Telemetry(hz=10.0, t_s=_noise(60), channels={name: _noise(60) for name in CHANNELS})
     replicate = a_replicate(timed, timed).model_copy(
-        update={"telemetry": {"full": told, "synth": told}, "flags": ("tail",)}
+        update={"telemetry": {"full": telemetry, "synth": telemetry}, "flags": ("tail",)}
     )
     facts = dict(FACTS) | {f"sw.package.p{n}": f"{number}.{n}" for n in range(40)}
-    told = {"facts": facts | more.pop("facts", {}), "replicates": (replicate,) * 3, **more}
-    return result_of(lease, (value,) * 3, **told)
+    fields = {"facts": facts | more.pop("facts", {}), "replicates": (replicate,) * 3, **more}
+    return result_of(lease, (value,) * 3, **fields)
 
 
 def largest(lease: Lease, value: float = 100.0, number: int = 0, **more: Any) -> Result:
@@ -68,8 +68,8 @@ def largest(lease: Lease, value: float = 100.0, number: int = 0, **more: Any) ->
     """
     facts = dict(FACTS) | _facts(number) | more.pop("facts", {})
     samples = (_sample("throughput", "img/s", value), *_samples())
-    told = {"samples": samples, "facts": facts, "replicates": replicates(), **_beside(), **more}
-    result = result_of(lease, **told)
+    fields = {"samples": samples, "facts": facts, "replicates": replicates(), **_beside(), **more}
+    result = result_of(lease, **fields)
     whole = result.model_copy(update={"repro": ""})
     room_b = BESIDE_TRACES_B - _beside_b(whole) - 100
     assert 0 < room_b < 65_000, f"it should be filled up by its command, and has {room_b} B left"
@@ -100,9 +100,9 @@ def _facts(number: int) -> Mapping[str, str]:
     """As many as there is room for, each with another value than those of the next number."""
     room_b = FACTS_B - 400
     count = 1_900
-    each_b = room_b // count
+    fact_b = room_b // count
     return {
-        f"sw.{n:04}": f"{number}{SIGN * (each_b - len('sw.0000') - len(str(number)))}"
+        f"sw.{n:04}": f"{number}{SIGN * (fact_b - len('sw.0000') - len(str(number)))}"
         for n in range(count)
     }
 
@@ -112,12 +112,14 @@ def replicates() -> tuple[Replicate, ...]:
     """Fifty processes that share all values: most are steps, which pages draw."""
     share = TRACE_VALUES // PROCESSES - 2 * 5 * 200
     steps = _noise(share // 2)
-    told = Telemetry(hz=10.0, t_s=_noise(200), channels={name: _noise(200) for name in CHANNELS})
+    telemetry = Telemetry(
+        hz=10.0, t_s=_noise(200), channels={name: _noise(200) for name in CHANNELS}
+    )
     timed = _timed(steps)
     return tuple(
         a_replicate(timed, timed, seed).model_copy(
             update={
-                "telemetry": {"full": told, "synth": told},
+                "telemetry": {"full": telemetry, "synth": telemetry},
                 "flags": tuple(f"f{seed}.{n}" for n in range(100)),
                 "profile": _profile() if seed == 0 else None,
                 "compilation": _compilation() if seed == 0 else None,
@@ -167,7 +169,7 @@ def _beside() -> dict[str, object]:
     some = dict(list(numbers.items())[:64])
     at = "2026-11-20T01:00:00Z"
     line = SIGN * 500
-    told: dict[str, Contract] = {
+    fields: dict[str, Contract] = {
         "verdict": Verdict(
             bottleneck=Bottleneck.UNKNOWN,
             confidence="low",
@@ -186,7 +188,7 @@ def _beside() -> dict[str, object]:
         "canary": Canary.model_validate({"measured_at": at, "readings": some, "moved": some}),
     }
     return {
-        **told,
+        **fields,
         "rejected": tuple(
             Rejected(replicate=1, reasons=tuple(f"r{m}" for m in range(100)), rate=1.0)
             for _ in range(150)

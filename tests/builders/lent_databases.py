@@ -110,9 +110,9 @@ def _keep_first_rows(connection: psycopg.Connection) -> None:
 
 
 def _schema_of(connection: psycopg.Connection) -> str:
-    told = connection.execute(_SCHEMA).fetchone()
-    assert told is not None
-    return str(told[0])
+    row = connection.execute(_SCHEMA).fetchone()
+    assert row is not None
+    return str(row[0])
 
 
 def _put_back(connection: psycopg.Connection) -> None:

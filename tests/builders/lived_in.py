@@ -77,8 +77,8 @@ def _submit(client: TestClient, revision: str, key: str = "", **more: Any) -> di
     headers = {"Idempotency-Key": key} if key else {}
     answer = client.post(f"{API}/submissions", json=body, headers=headers)
     assert answer.status_code == 201, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    submission: dict[str, Any] = answer.json()
+    return submission
 
 
 def _submissions(client: TestClient, database: Database) -> None:

@@ -210,9 +210,9 @@ def look(session: Session) -> list[str]:
     for series_id, since in due.since.items():
         analyse(session, series_id, since)
     ill = ill_nodes(session)
-    told = [follow_series(session, series_id, ill, START) for series_id in sorted(due.since)]
+    followed = [follow_series(session, series_id, ill, START) for series_id in sorted(due.since)]
     compared = compare_nodes(session)
-    return list(conclude(session, due.notes, told, compared, START, daily=0).opened)
+    return list(conclude(session, due.notes, followed, compared, START, daily=0).opened)
 
 
 def _point(number: int, value: float, worker: str, series_id: str, place: int) -> dict[str, object]:

@@ -37,9 +37,9 @@ def only(session: Session) -> FindingSummary:
     return finding
 
 
-def told_in_order(session: Session) -> list[FindingSummary]:
+def findings_in_order(session: Session) -> list[FindingSummary]:
     """All findings, in the order of what they are about."""
-    return sorted(findings.list_findings(session).items, key=lambda each: each.first_bad_at)
+    return sorted(findings.list_findings(session).items, key=lambda finding: finding.first_bad_at)
 
 
 def actions_of(session: Session, finding_id: str) -> list[str]:

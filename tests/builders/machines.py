@@ -53,14 +53,14 @@ class Machine:
             a_pass(full_s, stall_s=full_s - ready_s, copy_s=copy_s, enqueue_s=enqueue_s),
             a_pass(synth_s, enqueue_s=enqueue_s, drained=drained),
         )
-        found = self._result(
+        result = self._result(
             case, status=Status.OK, samples=samples(replicate, "img"), replicates=(replicate,)
         )
-        return concluded(found)
+        return concluded(result)
 
     def _result(self, case: Case, **more: object) -> Result:
         facts = {"hw.device": "cuda", "hw.cpu.usable": str(self.cpus)}
-        told = {
+        fields = {
             "case": case.model_copy(update={"preset": "full"}),
             "measured_at": datetime(2026, 11, 20, tzinfo=UTC),
             "protocol": Protocol(),
@@ -68,4 +68,4 @@ class Machine:
             "batch_items": BATCH,
             "environment": Environment(facts=facts),
         }
-        return Result.model_validate(told | more)
+        return Result.model_validate(fields | more)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 
-def replaced(text: str, name: str, told: str) -> str:
+def replaced(text: str, name: str, body: str) -> str:
     """``text`` with what lies between the marks of ``name`` replaced."""
     begin, end = f"<!-- {name} begins -->", f"<!-- {name} ends -->"
     before, _, rest = text.partition(begin)
-    return f"{before}{begin}\n\n{told.strip()}\n\n{end}{rest.partition(end)[2]}"
+    return f"{before}{begin}\n\n{body.strip()}\n\n{end}{rest.partition(end)[2]}"

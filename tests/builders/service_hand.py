@@ -58,8 +58,8 @@ class Hand:
 
     def introduce(self, revisions: Sequence[str] | None = None, **labels: str) -> None:
         """Introduce it; ``revisions`` are those that it says it has, None: it does not say."""
-        told = {"name": self.name, "labels": labels, "revisions": revisions}
-        answer = self.client.put(f"/api/v1/workers/{self.name}", json=told)
+        fields = {"name": self.name, "labels": labels, "revisions": revisions}
+        answer = self.client.put(f"/api/v1/workers/{self.name}", json=fields)
         assert answer.status_code == 200, answer.text
 
     def claim(self, claim_id: str | None = None, wait_s: float = 0.0) -> Lease | None:
@@ -96,9 +96,9 @@ class Hand:
         return self.tell(lease, "result", result.model_dump(mode="json"))
 
     def post_trace(self, lease: Lease, body: bytes, **headers: str) -> Any:
-        told = {"Lease-Secret": lease.secret, "Content-Type": "application/gzip", **headers}
+        all_headers = {"Lease-Secret": lease.secret, "Content-Type": "application/gzip", **headers}
         where = f"/api/v1/jobs/{lease.job_id}/attempts/{lease.attempt}/trace"
-        return self.client.post(where, content=body, headers=told)
+        return self.client.post(where, content=body, headers=all_headers)
 
     def measure(self, values: tuple[float, ...] = (100.0, 101.0, 99.0), **more: Any) -> str:
         """Take one job all the way; give its result's id."""

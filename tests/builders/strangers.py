@@ -49,19 +49,19 @@ class Strangers:
 
     def fields(self) -> set[str]:
         """Every place of every body, and of every changing call's query, that takes such text."""
-        found: set[str] = set()
+        places: set[str] = set()
         for path, calls in self.document["paths"].items():
-            for method, told in calls.items():
+            for method, operation in calls.items():
                 call = f"{method.upper()} {path}"
-                for kind in told.get("requestBody", {}).get("content", {}).values():
-                    found |= set(self._places(kind["schema"], f"{call} "))
+                for kind in operation.get("requestBody", {}).get("content", {}).values():
+                    places |= set(self._places(kind["schema"], f"{call} "))
                 if method != "get":
-                    found |= {
+                    places |= {
                         f"{call} ?{one['name']}"
-                        for one in told.get("parameters", ())
+                        for one in operation.get("parameters", ())
                         if one["in"] == "query" and self._free(one["schema"])
                     }
-        return found
+        return places
 
     def _text(self, place: str) -> str:
         return self.planted.setdefault(place, hostile(100 + len(self.planted)))
@@ -124,9 +124,9 @@ class Strangers:
             return self._planted_mapping(mapping, given or {}, at, skip)
         given = dict(given or self._least(schema))
         for name, part in schema["properties"].items():
-            told = self._planted(part, given.get(name), f"{at}.{name}", skip)
-            if told is not None or name in given:
-                given[name] = told
+            part_value = self._planted(part, given.get(name), f"{at}.{name}", skip)
+            if part_value is not None or name in given:
+                given[name] = part_value
         return given
 
     def _planted_mapping(
@@ -136,8 +136,8 @@ class Strangers:
         name = self._text(f"{at}{{key}}") if self._free(key) else f"{self._least(key)}.strange"
         if "enum" in key:
             name = key["enum"][0]
-        told = given.get(name, self._least(value))
-        return {**given, name: self._planted(value, told, f"{at}{{}}", skip)}
+        least = given.get(name, self._least(value))
+        return {**given, name: self._planted(value, least, f"{at}{{}}", skip)}
 
     def _least(self, schema: Json) -> Any:
         """A small value that fits a description."""

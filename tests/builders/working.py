@@ -28,8 +28,8 @@ class Working:
         spec = {"revision": "r", "case": {"workload": "unet"}}
         assert self._client.post(f"{API}/jobs", json=spec, headers=admin).status_code == 201
         claim = {"worker": "w1", "claim_id": secrets.token_hex(16)}
-        told = self._client.post(f"{API}/leases", json=claim, headers=bearer(self.token))
-        self.lease = Lease.model_validate(told.json())
+        response = self._client.post(f"{API}/leases", json=claim, headers=bearer(self.token))
+        self.lease = Lease.model_validate(response.json())
         self.path = f"/jobs/{self.lease.job_id}/attempts/{self.lease.attempt}"
 
     def deliver(self, result: Result) -> str:

@@ -26,7 +26,7 @@ from benchmarks.contracts import (
     Window,
 )
 from benchmarks.diagnosis.merge import samples
-from benchmarks.diagnosis.verdict import judge
+from benchmarks.diagnosis.verdict import diagnose
 
 RATES = {"resnet50": 120.0, "nanogpt": 4_000.0, "unet": 60.0}
 
@@ -96,7 +96,7 @@ def _result(spec: ProcessSpec, script: str) -> Result:
         status=Status.OK,
         samples=samples(replicate, "img"),
         replicates=(replicate,),
-        verdict=judge([replicate]),
+        verdict=diagnose([replicate]),
         **common,
     )
 

@@ -16,9 +16,9 @@ import pytest
 
 from cli import watch
 from cli.client import ServiceClient
+from cli.commands import schedule
 from cli.commands.schedule import list_schedules
 from cli.exits import Exit, Stop
-from cli.output import output_format
 from cli.output.console import Console
 from cli.output.progress import PlainLines
 from service.schemas.jobs import SubmissionView
@@ -200,7 +200,7 @@ def test_the_names_of_schedules_can_be_read_on_a_narrow_terminal(
         "next_due_at": "2026-11-24T02:00:00Z",
     }
     items = [listed, listed | {"name": "weekdays-of-the-farm"}, listed | {"name": "j" * 64}]
-    monkeypatch.setattr(output_format, "paper", lambda: Console(file=said, width=width))
+    monkeypatch.setattr(schedule, "paper", lambda: Console(file=said, width=width))
     for shown in (items[:2], items):
         with answering((200, {"items": shown, "next_cursor": None})) as (url, _):
             list_schedules(url=url)

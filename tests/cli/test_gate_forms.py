@@ -12,8 +12,7 @@ from builders.gate_records import process, record
 
 from cli.durations import seconds
 from cli.exits import Exit, Stop
-from cli.gate import GateFormat
-from cli.gate.forms import Shown
+from cli.gate.forms import GateFormat, Shown
 from cli.gate.order import GateOptions
 from service.analysis.gate import CaseRecord, Decision, Measured, Pair, Trouble, decide
 from service.schemas.comparisons import ComparisonRequest, ComparisonView

@@ -11,6 +11,7 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 from rich.table import Table
 
 from benchmarks.contracts import Case, JobState, Suggestion
@@ -100,7 +101,9 @@ def test_brackets_are_text_and_no_markup_in_a_report(unit: str) -> None:
     assert "\x1b]8" not in sink.getvalue()
 
 
-def test_advice_stands_below_the_table_and_brackets_in_it_are_text() -> None:
+def test_advice_stands_below_the_table_and_brackets_in_it_are_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     case = Case(workload="resnet50", preset="tiny")
     told = [Suggestion(axis="a", value="b", sentence=text) for text in ("[red]a[/red].", "b.")]
     advice = Advice(case=case, suggestions=tuple(told))
@@ -115,7 +118,8 @@ def test_advice_stands_below_the_table_and_brackets_in_it_are_text() -> None:
         advice=(advice,),
     )
     sink = io.StringIO()
-    report.show(view, Console(file=sink, width=160))
+    monkeypatch.setattr(report, "paper", lambda: Console(file=sink, width=160))
+    report.show(TypeAdapter(Report).dump_json(view).decode())
     assert "Worth a try at resnet50:tiny:\n  [red]a[/red].\n  b.\n" in sink.getvalue()
 
 

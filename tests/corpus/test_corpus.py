@@ -16,6 +16,8 @@ from corpus.asking import Answer, Asker
 from corpus.case import Case
 
 MOST_CPU_S = 2.0
+"""Of processor time, on both databases: a slow parse is slow twice. Processor time of the whole
+process also counts a garbage collection that falls into one of the two answers."""
 
 
 @pytest.fixture
@@ -37,7 +39,7 @@ def faults(case: Case, answers: tuple[Answer, Answer]) -> Iterator[str]:
     lite, full = answers
     if lite.status not in case.expected:
         yield f"not {sorted(case.expected)}: {told(case, lite)}"
-    if max(lite.cpu_s, full.cpu_s) > MOST_CPU_S:
+    if min(lite.cpu_s, full.cpu_s) > MOST_CPU_S:
         yield f"takes {lite.cpu_s:.1f} s and {full.cpu_s:.1f} s: {told(case, lite)}"
     if lite.status != full.status:
         yield f"PostgreSQL answers {full.status}: {told(case, lite)}"

@@ -5,12 +5,12 @@ import io
 import pytest
 from builders.service_hand import FACTS, Hand, result_of
 from fastapi.testclient import TestClient
-from rich.console import Console
 
 from benchmarks.catalog.suites import suite
 from benchmarks.contracts import Lease
 from cli.client import read
-from cli.output import effects
+from cli.output import result_table
+from cli.output.console import Console
 from service.schemas.reports import Effects, Report
 
 DESIGN = suite("full").designs[0]
@@ -88,7 +88,7 @@ def test_a_run_that_was_taken_out_leaves_no_effects(client: TestClient, hand: Ha
 
 def _shown(found: Effects) -> str:
     console = Console(file=io.StringIO(), width=200)
-    effects.show(found, console)
+    result_table.show_effects(found, console)
     printed = console.file
     assert isinstance(printed, io.StringIO)
     return printed.getvalue()

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from builders.service_hand import Hand, result_of
 from fastapi.testclient import TestClient
-from rich.console import Console
 
 from benchmarks.contracts import (
     Agreement,
@@ -23,6 +22,7 @@ from benchmarks.contracts import (
 )
 from cli.client import read
 from cli.output import result_table
+from cli.output.console import Console
 from service.schemas.reports import Report
 from service.wording import formats
 

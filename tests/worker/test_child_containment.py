@@ -19,7 +19,7 @@ from benchmarks.contracts import JobSpec, Result, Status
 from tests.worker.miniature import eventually
 from worker.child import process_tree
 from worker.child.containment import Containment, Unavailable, choose, guarded
-from worker.child.output import Output, Written
+from worker.child.process import Output, Written
 from worker.child.process_tree import Tree
 from worker.child.resource_limits import Allowance, Consumption, Excess, Room, fits
 from worker.child.workspace import remove

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from benchmarks.contracts import JobSpec
-from worker.child.compile_cache import KEPT_S, Caches
+from worker.child.workspace import KEPT_S, Caches
 
 GROUP = "1" * 32
 

@@ -71,7 +71,7 @@ def test_who_does_not_read_what_he_is_sent_is_given_up() -> None:
 def test_what_each_bound_says() -> None:
     with (
         hostile.answering(hostile.dripping_body) as server,
-        Exchange(server.url, 5.0, {}) as exchange,
+        Exchange(server.url, 30.0, {}) as exchange,
     ):
         with pytest.raises(TooSlow, match="not complete after 1 s"):
             exchange.ask("GET", "/", Bounds(100, 1.0))
@@ -81,7 +81,7 @@ def test_what_each_bound_says() -> None:
             exchange.ask("GET", "/", Bounds(100, 30.0, lambda: False))
     with (
         hostile.answering(hostile.packed) as server,
-        Exchange(server.url, 5.0, {}) as exchange,
+        Exchange(server.url, 30.0, {}) as exchange,
         pytest.raises(TooLarge, match="packed"),
     ):
         exchange.ask("GET", "/", Bounds(LARGEST_ANSWER_B, 30.0))

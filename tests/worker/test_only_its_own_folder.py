@@ -12,9 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from benchmarks.contracts import Claim, Id, Lease
 from tests.worker.miniature import SECRET, Miniature, eventually
-from worker.child.compile_cache import Caches
 from worker.child.process_tree import Tree
-from worker.child.workspace import PREFIX, remove
+from worker.child.workspace import PREFIX, Caches, remove
 from worker.client import ServiceAway, ServiceClient, Ticket
 from worker.loop import WRONG
 from worker.outbox.spool import Spool

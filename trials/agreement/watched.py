@@ -1,7 +1,7 @@
 """Does measuring cost anything while a worker watches the device? A plain loop tells.
 
 ``PYTHONPATH=.:tests python -m trials.agreement.watched WORKLOAD PAIRS``: the case of
-`benchmarks.measure.fidelity` for that workload, in so many pairs. As in a worker a process of its
+`trials.fidelity` for that workload, in so many pairs. As in a worker a process of its
 own reads the device ten times a second, here while the harness runs; during the plain loop it is
 stopped. Prints one JSON line.
 """
@@ -22,8 +22,8 @@ from functools import partial
 import torch
 
 from benchmarks.data.cache import cache_folder
-from benchmarks.measure import fidelity
 from benchmarks.workload import Context
+from trials import fidelity
 from trials.agreement.record import HZ
 from worker.device.nvml import NvmlGauge
 from worker.device.state import Occupancy, Sampler

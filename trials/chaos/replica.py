@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import time
 from pathlib import Path
 
 import httpx2
+from builders.commands import free_port
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,11 +20,6 @@ def environment(**settings: str) -> dict[str, str]:
     """This process's environment without anybody's settings, and with the tests on the path."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("THROUGHLINE_")}
     return kept | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"} | settings
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 class Replica:

@@ -15,8 +15,8 @@ from pathlib import Path
 import torch
 
 from benchmarks.contracts import Bottleneck, Protocol, Replicate, Verdict
-from benchmarks.diagnosis.roofline import Ceilings
-from benchmarks.diagnosis.verdict import judge
+from benchmarks.diagnosis.bottleneck import Ceilings
+from benchmarks.diagnosis.verdict import diagnose
 from benchmarks.measure import flags
 from benchmarks.measure.passes import Passes
 from benchmarks.measure.progress import Reporter
@@ -63,7 +63,7 @@ def main(folder: Path, ceilings: Ceilings) -> int:
         from_s = time.perf_counter()
         replicate = measure(name, device)
         torch.cuda.empty_cache()
-        verdict = judge((replicate,), ceilings)
+        verdict = diagnose((replicate,), ceilings)
         right = names_the_limit(truth, verdict)
         wrong += not right
         document = {

@@ -23,7 +23,7 @@ DEPTH = 64
 
 
 class Premade(Dataset[Batch]):
-    """Samples that cost nothing, or a known time of sleep; the collation gives one batch again."""
+    """Batches that cost nothing, or a known time of sleep; the collation gives one batch again."""
 
     def __init__(self, batch: Batch, sleep_s: float = 0.0) -> None:
         self._batch = batch
@@ -32,10 +32,11 @@ class Premade(Dataset[Batch]):
     def __len__(self) -> int:
         return 1_000_000
 
-    def __getitem__(self, index: int) -> Batch:
+    def __getitems__(self, indices: Sequence[int]) -> list[Batch]:
+        """Take the time of one batch, which a loader asks for in one call."""
         if self._sleep_s:
             time.sleep(self._sleep_s)
-        return (torch.empty(0),)
+        return [(torch.empty(0),)] * len(indices)
 
     def collate(self, samples: Sequence[Batch]) -> Batch:
         """The batch that all samples make."""
@@ -55,7 +56,7 @@ def recipe(
         optimizer=torch.optim.SGD,
         parameters=lambda net: net.parameters(),
         dataset=Premade(batch, sleep_s),
-        batch=1,
+        batch=len(batch[0]),
         optimizer_options={"lr": 1e-6},
         non_blocking=batch[0].is_pinned(),
     )

@@ -44,11 +44,11 @@ SEEN = {
     "measure no code that you do not trust, or give the worker a user of its own "
     "(docs/security.md).",
 }
-"""What that means for the token, for a person who starts a worker."""
+"""The consequence for the token, for the person who starts a worker."""
 
 
 class Unavailable(Exception):
-    """The kernel, or whoever set this machine up, does not allow what the settings ask for."""
+    """The machine does not allow the containment that the settings ask for."""
 
 
 def choose(setting: ContainmentSetting, device: str) -> tuple[Containment, str]:
@@ -97,10 +97,8 @@ def obstacle_to_namespaces() -> str:
 def guarded(containment: Containment, tasks: int, hidden: Hidden | None = None) -> tuple[str, ...]:
     """Return the words to put before a command so that nothing of it outlives this process.
 
-    Args:
-        containment: how it is held together.
-        tasks: how many processes and threads it may have, where the kernel can be told.
-        hidden: what it must not see, where it has a namespace.
+    ``tasks`` is the most processes and threads, where the kernel can limit them. ``hidden`` are
+    files that the command must not see, where it has a namespace.
     """
     interpreter = (sys.executable, "-I", "-S", guard.__file__)
     places = hidden.arguments if hidden is not None else ()

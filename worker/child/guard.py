@@ -42,13 +42,13 @@ FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 AWAITED = frozenset({signal.SIGCHLD, signal.SIGIO, *FORWARDED})
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 FIRST_TO_DIE = 1000
-"""A child's oom_score_adj: when memory is short, the kernel is to end it and not its worker."""
+"""A child's oom_score_adj: when memory is short, the kernel ends it and not its worker."""
 STUCK_S = 5.0
-"""What does not die within this time after SIGKILL waits inside a driver; the worker sees it."""
+"""A process that lives so long after SIGKILL waits inside a driver; the worker reports it."""
 FEWEST_TASKS = 301
 """The kernel accepts no smaller pid_max."""
 PID_MAX_IS_PRIVATE = (6, 14)
-"""The first Linux whose namespaces have a pid_max each; before it there is one for the machine."""
+"""The first Linux with a pid_max for each namespace; older ones have one for the machine."""
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -162,9 +162,9 @@ def named(places: list[str], role: str) -> list[str]:
 
 
 def hide(hidden: list[str], kept: list[str]) -> None:
-    """Let what is at ``hidden`` be empty here, but for what of ``kept`` lies within.
+    """Hide the files and folders ``hidden``, except for the folders ``kept`` within them.
 
-    A folder gets a mount over it and not each file: a file that is written anew loses its mount.
+    A whole folder is covered by a mount: a file that is written anew would lose a mount of its own.
     """
     here = ""
     with suppress(FileNotFoundError):
@@ -181,9 +181,9 @@ def hide(hidden: list[str], kept: list[str]) -> None:
 
 
 def cover(place: str, kept: dict[str, int]) -> None:
-    """Mount an empty folder, in memory, over ``place``, with those in it that are open as ``kept``.
+    """Mount an empty folder in memory over ``place``; the open folders ``kept`` stay visible in it.
 
-    It can be written a little: a container's home may be the place that is hidden.
+    It has some room, because it may cover a container's home.
     """
     flags, room = MS_NOSUID | MS_NODEV, b"mode=0700,size=16m,nr_inodes=4096"
     check(libc.mount(b"tmpfs", os.fsencode(place), b"tmpfs", flags, room))
@@ -195,7 +195,7 @@ def cover(place: str, kept: dict[str, int]) -> None:
 
 
 def limit_capabilities() -> None:
-    """Let root have no more in here than it needs to measure, as far as this process may say so."""
+    """Drop root's capabilities that measuring does not need, as far as this process may."""
     for number in range(64):
         held = libc.prctl(PR_CAPBSET_READ, number, 0, 0, 0) == 1
         if held and number not in CAPABILITIES:
@@ -250,8 +250,8 @@ def await_child(child: int, parent: int) -> int:
 def await_namespace(first: int, status_socket: socket.socket) -> int:
     """Wait for the namespace's first process and pass signals on; returns the child's wait status.
 
-    The first process is gone only when all others are, and one of them may be stuck in a driver: so
-    the child's status comes through a socket, whose data raise SIGIO.
+    The first process ends only after all others, and one of them may be stuck in a driver. So the
+    child's status comes through a socket, whose data raise SIGIO.
     """
     while True:
         number = signal.sigwaitinfo(AWAITED).si_signo
@@ -279,7 +279,7 @@ def ended() -> Iterator[tuple[int, int]]:
 
 
 def end_descendants() -> None:
-    """Kill all that is left below this process; as the heir of orphans it has no other traces."""
+    """Kill all descendants of this process, which inherits orphans."""
     give_up_at = time.monotonic() + STUCK_S
     while time.monotonic() < give_up_at:
         for pid in descendants():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import selectors
 import signal
@@ -12,21 +13,69 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, Self
 
 from pydantic import ValidationError
 
 from benchmarks.contracts import Event, ProcessSpec, Progress
 from worker.child import process_tree
-from worker.child.output import Output, Written
 from worker.child.process_tree import Process, Tree
 from worker.child.resource_limits import Allowance, Consumption, Excess
 from worker.heartbeat import Cause
 
+CHUNK_B = 2**20
+"""Also the requested size of the pipe, so that a child rarely waits for a busy worker."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """The bytes that came through one pipe."""
+
+    total_b: int
+    kept: bytes
+    """Its end."""
+
+
+class Output:
+    """The reading end of a pipe that a child writes to; never blocks, never fills a disk."""
+
+    def __init__(self, keep_b: int) -> None:
+        """Keep the last ``keep_b`` bytes, and briefly a chunk more."""
+        self._keep_b = keep_b
+        self._kept = bytearray()
+        self.total_b = 0
+        self.fd, self.theirs = os.pipe()
+        os.set_blocking(self.fd, False)
+        with suppress(OSError):  # a user's share of pipe memory may be used up
+            fcntl.fcntl(self.fd, fcntl.F_SETPIPE_SZ, CHUNK_B)
+
+    def read(self) -> bytes | None:
+        """Read up to a chunk: empty after the last writer's end, None while nothing is there."""
+        try:
+            chunk = os.read(self.fd, CHUNK_B)
+        except BlockingIOError:
+            return None
+        self.total_b += len(chunk)
+        self._kept += chunk
+        del self._kept[: -self._keep_b]
+        return chunk
+
+    def drain(self, limit_b: int) -> Written:
+        """Read what dead writers left, up to ``limit_b`` in all, in case one still writes."""
+        before_b = -1
+        while before_b < self.total_b <= limit_b:
+            before_b = self.total_b
+            self.read()
+        return Written(self.total_b, bytes(self._kept))
+
+    def close(self) -> None:
+        """Give the reading end back; a writer that is left gets SIGPIPE."""
+        os.close(self.fd)
+
+
 LONGEST_EVENT_B = 65_536
 NEWEST_EVENTS = 16
-"""Of many that came at once only these are tried: junk must not cost the supervisor seconds."""
+"""Events read at once: more would let junk keep the supervisor busy."""
 LOG_KEPT_B = 64 * 2**10
 """Of standard error; a result carries less."""
 
@@ -80,16 +129,12 @@ class Exit:
 class Child:
     """A running child. Leaving the ``with`` block kills whatever of it is left.
 
-    Its pipes and its exit are waited for together, so the supervisor sleeps while the child
-    measures: a supervisor that polls takes a core from the data loader.
+    The supervisor sleeps until a pipe or the exit is ready. A supervisor that polls would take a
+    core from the data loader.
     """
 
     def __init__(self, task: Task, guard: Sequence[str], mark: str) -> None:
-        """Start the command of ``task`` behind the words of ``guard``.
-
-        Raises:
-            OSError: it cannot be started or watched; then nothing of it is left.
-        """
+        """Start the command of ``task`` behind the words of ``guard``."""
         self._limits = limits = task.limits
         self._pending = b""
         self._event_b = 0
@@ -123,12 +168,7 @@ class Child:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._process.returncode is None:
             self.end(0.0, 1.0)
         for number in (self._events, self._exit):
@@ -142,12 +182,10 @@ class Child:
         tell: Callable[[Progress], None],
         hear: Callable[[bytes], None],
     ) -> Ending | Excess | Cause:
-        """Block until the child exits, or there is a reason to end it; it may still run then.
+        """Block until the child exits, or ``interrupted`` gives a reason to end it; it may still
+        run then.
 
-        Args:
-            interrupted: gives the reason, if there is one.
-            tell: is given the child's progress.
-            hear: is given what the child writes to standard error.
+        ``tell`` gets the child's progress, ``hear`` its standard error.
         """
         outputs = {output.fd: output for output in (self._stdout, self._stderr)}
         with selectors.DefaultSelector() as selector:

@@ -12,11 +12,11 @@ from worker.child import process_tree
 
 LOOK_EVERY_S = 1.0
 MOST_FILES = 200_000
-"""A folder with more is as bad as a full one: the file system runs out of inodes."""
+"""Most files in a folder: the file system has only so many inodes."""
 WORTH_A_LOOK = 1 / 8
-"""A folder is measured again once its file system has grown by this share of the limit."""
+"""Growth of the file system, as a share of the limit, after which a folder is measured again."""
 LOOK_ANYWAY_S = 10.0
-"""A folder is measured this often all the same: what others remove hides what a child writes."""
+"""Longest time between two measurements: space freed by others hides a child's growth."""
 
 
 class Excess(StrEnum):
@@ -55,14 +55,10 @@ class Room:
 
 
 class Consumption:
-    """Looks once a second, and reads a folder's files when its file system has grown, or is due."""
+    """Looks at processes and free space once a second; reads the folder when necessary."""
 
     def __init__(self, leader: int, folder: Path, allowance: Allowance) -> None:
-        """Begin with ``folder`` as it is.
-
-        Raises:
-            OSError: it cannot be read.
-        """
+        """Begin with ``folder`` as it is."""
         self._leader = leader
         self._folder = folder
         self._allowance = allowance
@@ -109,7 +105,7 @@ class Consumption:
 def fits(folder: Path, limit_b: int) -> bool:
     """Return True if ``folder`` holds at most ``limit_b`` bytes of disk and `MOST_FILES` files.
 
-    What cannot be read does not count; the reserve covers it.
+    Unreadable folders do not count; the reserve covers them.
     """
     taken_b = files = 0
     left = [str(folder)]

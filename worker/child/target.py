@@ -1,11 +1,11 @@
 """The place where a child runs: the Python and the code of the revision under test.
 
 Without a target folder every revision runs what is installed beside the worker. With one, such as
-``/srv/checkouts/{revision}``, each revision runs in its own checkout, which whoever deploys puts
-there; that is what makes two revisions comparable on one machine.
+``/srv/checkouts/{revision}``, each revision runs in its own deployed checkout. This makes two
+revisions comparable on one machine.
 
-A revision that is named after a day names no commit that anybody could deploy. It stands for what
-was installed on that day, with a target folder as without one.
+A revision named after a day is no commit that could be deployed. It stands for what was installed
+on that day, with a target folder as without one.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Target:
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
         """The child's environment, with the checkout's code before all other.
 
-        A checkout with a Python of its own has all it needs there, so what the worker's own
-        environment adds to the path stays out.
+        A checkout with its own Python has all its packages there: the worker's PYTHONPATH is
+        dropped.
         """
         if self.folder is None:
             return dict(inherited)
@@ -87,7 +87,7 @@ def names_a_day(revision: str) -> bool:
 
 
 def _folder(template: str, revision: str) -> Path:
-    """The folder of a revision; no name leads out of the folder that the template names."""
+    """The folder of a revision; no name leads out of the template's folder."""
     if any(part in ("", ".", "..") for part in revision.split("/")):
         raise TargetAbsent(
             f"Revision {revision} cannot name a folder below THROUGHLINE_WORKER_TARGET: "
@@ -99,12 +99,9 @@ def _folder(template: str, revision: str) -> Path:
 def refused(workload: str, allowed: Sequence[str]) -> str:
     """Say in one sentence why this worker does not run ``workload``; empty if it does.
 
-    A job may name any function of any module, and whoever may submit is not always one who may
-    choose what runs on this machine: a worker imports nothing that its operator has not named.
-
-    Args:
-        workload: as the job names it.
-        allowed: a package or module, with all that lies in it, or one ``module:function``.
+    A job may name any function of any module. A worker imports only what its operator has
+    ``allowed`` (packages, modules, or single functions as ``module:function``), because people who
+    submit may not choose what runs on this machine.
     """
     if not catalog.is_user_model(workload) or any(_covers(name, workload) for name in allowed):
         return ""

@@ -1,14 +1,16 @@
-"""A folder of one job's own, for its children's temporary files and compiler caches."""
+"""Folders for temporary files of one job, and for code compiled by all replicates of a case."""
 
 from __future__ import annotations
 
 import errno
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from benchmarks.contracts import Id, JobSpec
 from worker.settings import Settings, child_environment
 
 PREFIX = "tl-"
@@ -19,11 +21,7 @@ _COMPILED = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 
 @contextmanager
 def workspace() -> Iterator[Path]:
-    """Make the folder; it is removed at the end.
-
-    Raises:
-        OSError: it cannot be made.
-    """
+    """Make the folder; it is removed at the end."""
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     try:
         yield folder
@@ -34,7 +32,7 @@ def workspace() -> Iterator[Path]:
 def remove_leftover(folder: Path) -> bool:
     """Remove the folder of a worker that died; False if the path is no such folder's.
 
-    The path was read from a file, so only a workspace in today's temporary folder is removed.
+    The path comes from a file: only a workspace in today's temporary folder is removed.
     """
     temporary = Path(tempfile.gettempdir()).resolve()
     if folder.parent.resolve() != temporary or not folder.name.startswith(PREFIX):
@@ -44,11 +42,10 @@ def remove_leftover(folder: Path) -> bool:
 
 
 def remove(inside: Path, name: str) -> None:
-    """Delete ``name``, which lies in the folder ``inside``, as far as that can be done.
+    """Delete ``name``, which lies in the folder ``inside``, as far as possible.
 
-    Nothing outside of it is touched: no link is followed and no mount is entered. Folders within
-    folders are moved up before they are emptied: thousands of levels are longer than a path may be
-    and deeper than Python recurses.
+    No link is followed and no mount is entered. Nested folders are moved up before they are
+    emptied: thousands of levels are longer than a path may be and deeper than Python recurses.
 
     Raises:
         ValueError: ``name`` is a path, and no name of something in ``inside``.
@@ -67,12 +64,7 @@ def remove(inside: Path, name: str) -> None:
 
 @contextmanager
 def _opened(folder: str | Path, within: int | None = None) -> Iterator[int]:
-    """Open a folder; one ``within`` another is made ours to change, and must lie on its mount.
-
-    Raises:
-        NotADirectoryError: it is none, or a link.
-        OSError: it cannot be opened, or something is mounted there.
-    """
+    """Open a folder; one ``within`` another becomes writable, and must lie on the same mount."""
     if within is None:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     else:
@@ -101,7 +93,7 @@ def _mount(handle: int) -> str:
 
 
 def _flatten(top: int) -> None:
-    """Empty the folder that is open as ``top``; what refuses to go is left."""
+    """Empty the folder that is open as ``top``; undeletable entries stay."""
     count = 0
     waiting = _empty(top)
     while waiting:
@@ -118,7 +110,7 @@ def _flatten(top: int) -> None:
 
 
 def _empty(folder: int) -> list[str]:
-    """Delete all files of an open folder; the names of its folders, which may then be moved."""
+    """Delete all files of an open folder; returns the names of its folders, made movable."""
     folders = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -132,12 +124,9 @@ def _empty(folder: int) -> list[str]:
 
 
 def environment_in(folder: Path, settings: Settings, caches: Path | None = None) -> dict[str, str]:
-    """A child's environment: the first replicate of a job compiles, the others reuse.
+    """A child's environment, with its own ``folder`` for temporary files.
 
-    Args:
-        folder: of the child's own.
-        settings: of this worker.
-        caches: where compiled code lies, if not there.
+    Compiled code lies there too, unless ``caches`` names a folder to share.
     """
     places = {variable: folder / name for variable, name in _PRIVATE.items()}
     if caches is not None:
@@ -147,3 +136,36 @@ def environment_in(folder: Path, settings: Settings, caches: Path | None = None)
     return child_environment(settings) | {
         variable: str(place) for variable, place in places.items()
     }
+
+
+KEPT_S = 2 * 86_400.0
+"""Age after which the caches of an unfinished case are removed."""
+
+
+class Caches:
+    """A folder with one folder a case."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @contextmanager
+    def of(self, group: Id | None, spec: JobSpec) -> Iterator[Path | None]:
+        """Yield the cache folder of a case with several replicates, else None; it goes with the
+        last."""
+        if group is None or spec.protocol.replicates == 1:
+            yield None
+            return
+        self._clear()
+        folder = self._folder / group
+        if spec.replicate == 1:  # what is there is of an attempt that was lost: begin cold
+            remove(self._folder, group)
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder.absolute()
+        if spec.replicate >= spec.protocol.replicates:
+            remove(self._folder, group)
+
+    def _clear(self) -> None:
+        with suppress(OSError):
+            for old in self._folder.iterdir():
+                if time.time() - old.stat().st_mtime > KEPT_S:
+                    remove(self._folder, old.name)

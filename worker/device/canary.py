@@ -17,14 +17,14 @@ log = logging.getLogger(__name__)
 
 ARGUMENTS = ("-m", "benchmarks.measure.canary")
 LIMIT_S = 60.0
-"""A canary that takes longer has something to say, but not in numbers."""
+"""A canary that takes longer gives no reading."""
 REMEMBERED = 40
 NEEDED = 5
 """Fewer earlier readings are no median to leave."""
 DEVICE_MOVED, HOST_MOVED = 0.01, 0.05
 """Relative difference from the node's median from which a reading has moved."""
 _OF_THE_DEVICE = frozenset({"gemm_flop_s", "copy_b_s"})
-"""Read by the device's clock alone; whatever the host takes part in wanders more."""
+"""Readings by the device's clock alone; those that involve the host vary more."""
 
 
 class NodeHistory:

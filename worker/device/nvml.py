@@ -1,4 +1,4 @@
-"""NVIDIA's management library, reduced to what a measurement needs; absent without complaint."""
+"""NVIDIA's management library, reduced to what a measurement needs; may be absent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REASONS = {
 
 
 class DriverFailed(Exception):
-    """There is a driver, and it does not answer; the message is one sentence that says why."""
+    """A driver is installed and does not answer; the message says why in one sentence."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Gpu:
 
 
 class Gauge(Protocol):
-    """The instruments of one device. A reading that the device does not have is left out."""
+    """The instruments of one device. Readings that it lacks are left out."""
 
     def channels(self) -> dict[str, float]:
         """Momentary readings in base units: ``sm_clock_hz``, ``power_w`` ..."""
@@ -56,11 +56,7 @@ class NvmlGauge:
     """A real device, named by its UUID. Close it to let the library go."""
 
     def __init__(self, uuid: str) -> None:
-        """Open the device.
-
-        Raises:
-            pynvml.NVMLError: there is no driver, or no such device.
-        """
+        """Open the device."""
         pynvml.nvmlInit()
         self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
         self._unsupported: set[str] = set()
@@ -116,7 +112,7 @@ class NvmlGauge:
         return float(pynvml.nvmlDeviceGetClockInfo(self._handle, kind))
 
     def _ask(self, name: str, read: Callable[[], Any]) -> Any:
-        """Read once; what the device never supports is not asked for again."""
+        """Read once; unsupported readings are not requested again."""
         if name in self._unsupported:
             return None
         try:
@@ -157,7 +153,7 @@ def driver_version() -> str | None:
 def find(device: str, visible: str | None, among: list[Gpu]) -> Gpu | None:
     """The GPU that CUDA calls ``device`` (``cuda:N``) under a given CUDA_VISIBLE_DEVICES.
 
-    A slice of a GPU (``MIG-...``) has no power or clock of its own, so it is not found.
+    None for a slice of a GPU (``MIG-...``), which has no power or clock of its own.
     """
     kind, _, digits = device.partition(":")
     if kind != "cuda" or (digits and not digits.isdecimal()):

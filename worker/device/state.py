@@ -1,4 +1,4 @@
-"""The state of one device: who holds it, whether it is idle, how warm it is, what it tells."""
+"""The state of one device: its processes, load, temperature and readings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import Self
 
 from benchmarks.diagnosis.disturbances import DEVICE_BUSY, FOREIGN_MEMORY
@@ -21,11 +20,11 @@ from worker.settings import Settings
 IDLE = 0.05
 """Utilisation up to which a device is idle."""
 FOREIGN_B = 300 * 2**20
-"""Memory in use before our child has any, beyond which somebody else is there. In a container the
-driver does not name the processes of others, but their memory shows."""
+"""Memory in use before our child starts, above which somebody else uses the device. In a container
+the driver does not name other processes, but their memory shows."""
 LOOK_S, COOL_LOOK_S = 0.1, 0.25
 PROCESSES_EVERY = 10
-"""The list of processes is the slowest reading; once a second is enough for it."""
+"""Readings per look at the list of processes, the slowest reading: once a second is enough."""
 KEPT_READINGS = 200_000
 
 GoesOn = Callable[[], bool]
@@ -33,7 +32,7 @@ GoesOn = Callable[[], bool]
 
 
 class DeviceState:
-    """Of one device, or of none: then nothing is waited for and nothing is read."""
+    """The state of a device; without a gauge nothing is waited for and nothing is read."""
 
     def __init__(self, settings: Settings, gauge: Gauge | None = None) -> None:
         self._settings = settings
@@ -99,11 +98,11 @@ class Holders:
 
 
 class Occupancy:
-    """Remembers which of the device's processes were ours, for they outlast their place in a tree.
+    """Remembers the device's processes that were ours: a context may outlast its process.
 
-    A process is ours once it was seen to belong to the tree, for as long as the driver names it and
-    nobody else has got its number: a context may be there for a while after its process has gone.
-    In a container the driver may use numbers that mean nothing here; then none is known as ours.
+    A process is ours once it was seen in the child's tree, while the driver names it and its number
+    is not reused. In a container the driver's numbers may mean nothing here; then no process is
+    known as ours.
     """
 
     def __init__(self, gauge: Gauge | None) -> None:
@@ -113,7 +112,7 @@ class Occupancy:
         self._ours: dict[int, int] = {}
 
     def expect(self, tree: Tree) -> None:
-        """From now on ``tree`` is ours, beside what was ours and is still there."""
+        """Count ``tree`` as ours from now on, beside earlier processes that are still there."""
         self._tree = tree
 
     def look(self) -> Holders:
@@ -138,9 +137,9 @@ class Occupancy:
 class Sampler:
     """Reads a gauge from a thread, from `start` until its ``with`` block ends.
 
-    The supervisor reads, never the child: a reading takes a lock in the driver and would stand in
-    the timing loop's way. Make it before the child starts, so that it knows who was on the device
-    already. Without a gauge it reads nothing.
+    The supervisor reads, never the child: a reading takes a lock in the driver and would delay the
+    timing loop. Create it before the child starts, so that it knows earlier processes on the
+    device. Without a gauge it reads nothing.
     """
 
     def __init__(self, gauge: Gauge | None, hz: float, occupancy: Occupancy) -> None:
@@ -155,18 +154,13 @@ class Sampler:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
 
     def start(self) -> None:
-        """Begin to read; the occupancy knows by now which processes are ours."""
+        """Begin to read; the occupancy must know the child by now."""
         if self._gauge is None:
             return
         watch = partial(self._watch, self._gauge)
@@ -186,7 +180,7 @@ class Sampler:
                 others = strangers(self._occupancy.look(), self._before)
             self._readings.append(_read(gauge, others))
             count += 1
-            # Readings that were missed are missed: catching up would bunch them.
+            # Missed readings are not made up for: they would come in bunches.
             due = max(due + self._period_s, time.monotonic())
 
 
@@ -197,10 +191,10 @@ def _read(gauge: Gauge, others: int) -> Reading:
 
 
 def strangers(now: Holders, before: frozenset[int]) -> int:
-    """Count the processes on the device that are not the child's.
+    """Count the device's processes that are not the child's.
 
-    Inside a container the driver may name processes by numbers that mean nothing here. Then one
-    that was not there before the child started is taken to be the child.
+    Inside a container the driver's process numbers may mean nothing here. Then one that was not
+    there before the child started is taken to be the child.
     """
     if now.ours:
         return len(now.foreign)

@@ -1,4 +1,4 @@
-"""Adds to a Result what the device told while its child measured. Pure."""
+"""Adds the device's telemetry to a Result. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ENERGY_NEEDS_S = 5.0
 """The energy counter moves about ten times a second: shorter windows would be off by percents."""
 THROTTLED = ("hw_slowdown", "hw_thermal", "sw_thermal", "power_brake")
 THROTTLED_CLOCK = 0.75
-"""Mean SM clock over the highest, below which a device is held back, power cap or idling aside."""
+"""Ratio of mean to highest SM clock below which a device is held back, unless capped or idle."""
 CAPPED, IDLE = 0.5, 0.1
 """Shares of readings with a power cap, or an idle device, that explain a low clock."""
 CLOCK_STEADY = 0.02
@@ -49,14 +49,10 @@ class Reading:
 
 
 def cut(readings: Sequence[Reading], window: Window, processes: int = 1) -> Telemetry | None:
-    """The readings of ``window``, or None if it holds fewer than two.
+    """The readings of a pass's ``window``, or None if it holds fewer than two.
 
-    Of more than a result has room for, one in two is kept, or one in three, and so on.
-
-    Args:
-        readings: all of the child's.
-        window: of one pass.
-        processes: of the job, which share the room.
+    If a result has no room for all, because the ``processes`` of the job share it, every second or
+    third reading is kept, and so on.
     """
     times = [reading.at_s for reading in readings]
     inside = readings[bisect_left(times, window.start_s) : bisect_right(times, window.end_s)]
@@ -141,9 +137,9 @@ def _with_telemetry(
 
 
 def _flags(watched: Sequence[Telemetry], highest_hz: float) -> list[str]:
-    """List what a reader should know before trusting the numbers; nothing is dropped for it."""
+    """List the flags of these readings; nothing is dropped for them."""
     flags = []
-    if any(_protects_itself(one) or _held_back(one, highest_hz) for one in watched):
+    if any(_held_back(one, highest_hz) for one in watched):
         flags.append(HELD_BACK)
     if any(_unsteady(one.channels.get("sm_clock_hz")) for one in watched):
         flags.append(CLOCK_UNSTABLE)
@@ -152,12 +148,10 @@ def _flags(watched: Sequence[Telemetry], highest_hz: float) -> list[str]:
     return flags
 
 
-def _protects_itself(telemetry: Telemetry) -> bool:
-    return any(telemetry.reasons.get(name, 0) > 0 for name in THROTTLED)
-
-
 def _held_back(telemetry: Telemetry, highest_hz: float) -> bool:
-    """Return True if the clock is low for no reason that a busy and healthy device has."""
+    """Return True if it protected itself, or its clock was low without power cap or idling."""
+    if any(telemetry.reasons.get(name, 0) > 0 for name in THROTTLED):
+        return True
     clock = telemetry.channels.get("sm_clock_hz")
     if clock is None or not clock.n or not telemetry.reasons:
         return False
@@ -201,7 +195,7 @@ def _cycles(replicate: Replicate) -> list[Sample]:
 
 
 def flagged(result: Result, flags: Sequence[str]) -> Result:
-    """``result`` with ``flags`` on what it measured, or on itself where it measured nothing."""
+    """``result`` with ``flags`` on its replicates, or on itself where it has none."""
     if not result.replicates:
         return result.model_copy(update={"flags": tuple(dict.fromkeys((*result.flags, *flags)))})
     replicates = tuple(

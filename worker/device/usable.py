@@ -1,8 +1,8 @@
-"""A check that this worker's device can be used at all, made apart from any job.
+"""Checks that this worker's device can be used at all, apart from any job.
 
-A GPU that has gone fails every job on it within seconds, so a worker whose device cannot be used
-must not empty the queue. A child says so by its exit code; but a child runs the code under test, so
-the worker asks once more with its own.
+A lost GPU fails every job within seconds: its worker must not empty the queue. A child reports it
+by its exit code. But a child runs the code under test, so the worker checks again with its own
+code.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from benchmarks.exits import NO_DEVICE
 from worker.settings import Settings, child_environment
 
 LIMIT_S = 120.0
-"""Longer than torch takes to load on a cold disk; what needs more waits inside a driver."""
+"""Longer than torch loads from a cold disk; a slower start hangs inside a driver."""
 LOOK_S = 0.2
 _ASK = """
 import sys
@@ -39,7 +39,7 @@ class Unusable(Exception):
 def obstacle(settings: Settings, goes_on: Callable[[], bool]) -> str | None:
     """Give the reason why the device cannot be used; "" if it can, None if unknown.
 
-    It is unknown without a torch in the Python of `settings`, and once ``goes_on`` says no.
+    It is unknown if the Python of `settings` has no torch, and once ``goes_on`` returns False.
     """
     if settings.device == "cpu":
         return ""

@@ -1,7 +1,4 @@
-"""Finished results on disk until the service has answered for them: nothing measured is lost.
-
-A profiler's trace lies there too, until its result has been answered for and then it itself.
-"""
+"""Finished results, and their traces, on disk until the service has confirmed them."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ log = logging.getLogger(__name__)
 
 _TICKET = TypeAdapter(Ticket)
 MOST_TRACES = 32
-"""A quarter of a GiB at most: what a service does not take must not fill the disk of results."""
+"""Most traces, a quarter of a GiB: traces that a service does not take must not fill the disk."""
 
 
 class Answer(StrEnum):
@@ -36,12 +33,12 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True)
 class Entry:
-    """One result or trace on its way, as it will be sent each time: same bytes, same digest."""
+    """One result or trace; the same bytes each time that it is sent."""
 
     ticket: Ticket
     body: bytes
     path: Path | None
-    """None if the disk did not take it and this process is all that holds it."""
+    """None if the disk is full and only this process holds it."""
 
 
 class Spool:
@@ -55,7 +52,7 @@ class Spool:
     def put(self, ticket: Ticket, body: bytes) -> Entry:
         """Keep a result; when this returns it survives the worker and a power cut.
 
-        A disk that is full costs the protection, not the result: it is then sent from memory.
+        With a full disk it is sent from memory, unprotected.
         """
         try:
             return Entry(ticket, body, self._write(ticket, body, "result"))
@@ -64,7 +61,7 @@ class Spool:
             return Entry(ticket, body, None)
 
     def put_trace(self, ticket: Ticket, body: bytes) -> None:
-        """Keep the trace of a result that was put; a disk that is full costs the trace."""
+        """Keep the trace of a stored result; with a full disk it is lost."""
         if len(list(self._folder.glob("*.trace"))) >= MOST_TRACES:
             log.error("The trace of %s is lost: %d others wait already.", ticket, MOST_TRACES)
             return
@@ -80,11 +77,11 @@ class Spool:
         return path
 
     def entries(self) -> list[Entry]:
-        """List the results to be delivered, oldest first; put aside a file that is no entry."""
+        """List the results to deliver, oldest first; move invalid files to ``rejected``."""
         return list(self._read("result"))
 
     def traces(self) -> Iterator[Entry]:
-        """Traces whose results have been answered for, oldest first; one is read at a time."""
+        """Traces of confirmed results, oldest first; read one at a time."""
         unanswered = {entry.ticket for entry in self._read("result")}
         return (entry for entry in self._read("trace") if entry.ticket not in unanswered)
 
@@ -115,7 +112,7 @@ class Spool:
         return Answer.COUNTED
 
     def deliver_trace(self, entry: Entry, post: Callable[[Ticket, bytes], None]) -> None:
-        """Send a trace; one that the service does not want is given up.
+        """Send a trace, or give it up if the service refuses it.
 
         Raises:
             ServiceAway: there is no answer yet; the entry stays.

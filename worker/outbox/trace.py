@@ -1,8 +1,8 @@
-"""The profiler's trace that a child was asked for, taken without trust in what the child left.
+"""Takes the profiler's trace from a child, without trusting the child's files.
 
-A folder is made and opened before the child starts, and the file is opened within it by a name of
-ours: whatever the child does to names, no other file of this machine is read. What is no regular
-file, or larger than a trace may be, is left where it is.
+A folder is made and opened before the child starts, and the file is opened within it by our own
+name for it: whatever the child links or renames, no other file of this machine is read. Irregular
+files and too large ones are left where they are.
 """
 
 from __future__ import annotations
@@ -49,11 +49,7 @@ class Place:
 
 @contextmanager
 def place(folder: Path) -> Iterator[Place]:
-    """Make a place for a trace in a job's own folder, with which it goes.
-
-    Raises:
-        OSError: it cannot be made.
-    """
+    """Make a place for a trace in a job's own folder."""
     subfolder = Path(tempfile.mkdtemp(prefix="trace-", dir=folder))
     handle = os.open(subfolder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -65,7 +61,7 @@ def place(folder: Path) -> Iterator[Place]:
 def with_trace_outcome(result: Result, absent: str) -> Result:
     """Return ``result`` with the reason why it has no trace, empty if it has one.
 
-    The child was asked for a file, not by the protocol, so the protocol's request is put back.
+    The child got a file's name in place of the protocol's request, which is restored.
     """
     protocol = result.protocol.model_copy(update={"trace": True})
     return result.model_copy(update={"protocol": protocol, "trace_absent": absent})
@@ -73,7 +69,7 @@ def with_trace_outcome(result: Result, absent: str) -> Result:
 
 def _read(folder: int) -> bytes | None:
     """At most one byte more than a trace may have; None if it is no regular file."""
-    # Without O_NONBLOCK a pipe of that name would be waited for.
+    # O_NONBLOCK: opening a pipe of that name would wait for a writer.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     handle = os.open(NAME, flags, dir_fd=folder)
     try:

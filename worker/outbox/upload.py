@@ -9,29 +9,28 @@ from contextlib import suppress
 
 from worker.client import Faulty, Fenced, Refused, ServiceAway, ServiceClient, Ticket
 from worker.outbox.spool import Answer, Entry, Spool
-from worker.retry import Patience
+from worker.stop import Patience
 
 log = logging.getLogger(__name__)
 
 RELEASE_PATIENCE_S = 5.0
 TRACES_PATIENCE_S = 15.0
-"""For all traces that wait, after each job and at the start; a request that runs is waited for."""
+"""For all waiting traces, after each job and at the start; a running request may finish."""
 FAULT_PATIENCE_S = 300.0
-"""So long a result is sent again at which the service fails although it is there; then the worker
-goes on, for other jobs wait."""
+"""Longest time that one result is sent again while the service fails at it; other jobs wait."""
 AGAIN_S = 60.0
-"""What was put off is sent again so often: the service may have been mended."""
+"""Pause before a postponed result is sent again: the service may be repaired."""
 
 
 class _Sending:
-    """One result on its way, and since when the service fails at it."""
+    """One result being sent, and since when the service fails at it."""
 
     def __init__(self, send: Callable[[], Answer]) -> None:
         self._send = send
         self._faulty_since_s: float | None = None
 
     def once(self) -> Answer:
-        """Send it; any other trouble than the service's own fault says nothing of the result."""
+        """Send it; only the service's own fault counts against the result."""
         try:
             return self._send()
         except Faulty:
@@ -70,10 +69,10 @@ class Delivery:
         self.traces()
 
     def traces(self) -> None:
-        """Deliver traces for a while; what is left stays in the spool for the next time.
+        """Deliver traces for a while; the others stay in the spool.
 
-        A service that takes results and no traces, its disk nearly full perhaps, must not keep
-        this worker from measuring.
+        A service that takes results and no traces, for lack of disk perhaps, must not stop this
+        worker from measuring.
         """
         until_s = time.monotonic() + TRACES_PATIENCE_S
         for entry in self._spool.traces():
@@ -85,7 +84,7 @@ class Delivery:
 
     def _send_trace(self, entry: Entry, until_s: float) -> None:
         self._patience.insist(
-            # One that is on its way then is waited for: a slow line needs longer.
+            # A request under way may finish: a slow line needs longer.
             lambda _: self._spool.deliver_trace(entry, self._post_trace),
             lambda: self._goes_on() and time.monotonic() < until_s,
         )
@@ -93,10 +92,9 @@ class Delivery:
     def deliver(self, entry: Entry) -> Answer | None:
         """Send a result until it is answered; a worker that is stopping tries for a while.
 
-        One at which the service fails is put off after some minutes, and sent again now and then:
-        its lease ends meanwhile, as if the worker were gone.
-
-        Returns the final answer, or None if there was none: then the result stays in the spool.
+        If the service fails at it for minutes, it is postponed and sent again now and then;
+        meanwhile its lease ends. Returns the final answer; without one None, and the result stays
+        in the spool.
         """
         sending = _Sending(lambda: self._spool.deliver(entry, self._post_result))
         try:
@@ -118,7 +116,7 @@ class Delivery:
         return answer
 
     def again(self) -> None:
-        """Send once more what was put off, if it is time; nobody waits for it."""
+        """Send postponed results again if it is time, without retries."""
         if not self._put_off or time.monotonic() < self._again_at_s:
             return
         self._again_at_s = time.monotonic() + AGAIN_S

@@ -1,4 +1,4 @@
-"""The passes beside timing: phases and profile, after FULL and SYNTH, where they are asked for."""
+"""The passes after FULL and SYNTH, where requested: phases and profile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch
 
 UNRELIABLE = "trace_unreliable"
-"""Flag of a profile whose host was so much slower that its idle times tell nothing."""
+"""Flag of a profile that slowed the host so much that its idle times say nothing."""
 AGREEMENT = 0.10
 """Busy shares under the profiler and in SYNTH must agree this closely."""
 
@@ -27,50 +27,37 @@ class Beside:
     flags: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class TimedPasses:
-    """The timed passes that these are held against."""
-
-    full: Pass
-    synth: Pass
-
-
 def run(
     trainer: Trainer,
     ring: Sequence[Batch],
-    timed: TimedPasses,
+    timed: tuple[Pass, Pass],
     protocol: Protocol,
     reporter: Reporter,
     trace: Path | None = None,
 ) -> Beside:
-    """Run what ``protocol`` asks for.
+    """Run the passes that ``protocol`` names, in steady state; a ``trace`` file implies a profile.
 
-    Args:
-        trainer: in steady state.
-        ring: batches on the device.
-        timed: what was timed before.
-        protocol: which of the passes to run.
-        reporter: told of each.
-        trace: where the profiler's trace is kept; asks for a profile by itself.
+    ``ring`` are batches on the device, ``timed`` FULL and SYNTH.
     """
+    full, synth = timed
     marked: Phases | None = None
     profile: Profile | None = None
     flags: list[str] = []
     if protocol.phases:
         reporter.tell("phases", 1.0)
-        marked = phases.measure(trainer, ring, timed.full)
-        if phases.perturbed(marked, timed.synth):
+        marked = phases.measure(trainer, ring, full)
+        if phases.perturbed(marked, synth):
             flags.append(phases.PERTURBED)
     if protocol.profile or trace is not None:
         reporter.tell("profile", 1.0)
         profile = recording.profile(trainer, ring, trace)
-        if unreliable(profile, timed.synth):
+        if unreliable(profile, synth):
             flags.append(UNRELIABLE)
     return Beside(marked, profile, flags)
 
 
 def unreliable(profile: Profile, synth: Pass) -> bool:
-    """Return True if, of a step that the profiler disturbed, only kernel times can be used."""
+    """Return True if the profiler disturbed the step so much that only kernel times can be used."""
     if profile.busy_s is None or not profile.step_s:
         return False
     under, free = profile.busy_s / profile.step_s, profile.busy_s * synth.steps / synth.wall_s

@@ -6,9 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 OPTIMIZER = "Optimizer.step"
-"""How the annotation begins that every torch optimizer puts around its step."""
-MATRIX = ("gemm", "conv", "attention")
-"""Kinds whose work is arithmetic, where their sizes allow it."""
+"""Prefix of the annotation that every torch optimizer puts around its step."""
 
 _COMMUNICATION = re.compile(r"nccl|all_?reduce|all_?gather|reduce_?scatter", re.IGNORECASE)
 _MEMORY = re.compile(r"^(memcpy|memset)", re.IGNORECASE)
@@ -18,7 +16,7 @@ _OPERATORS = (
     ("norm", re.compile(r"(batch|layer|group|instance|rms)_?norm|cudnn_batch_norm")),
     ("gemm", re.compile(r"::(_?(add|ba)?(dd)?b?mm|matmul|linear|_?scaled_mm|addmv|mv|dot)(_|$)")),
 )
-"""In the order in which they are asked: attention is made of products, convolution of gemm."""
+"""Tried in this order: attention contains products, and convolution contains gemm."""
 _KERNELS = (
     ("attention", re.compile(r"flash|fmha|attention|sdpa|dot_do_o|convert_dq", re.IGNORECASE)),
     ("conv", re.compile(r"conv(?!ert)|fprop|dgrad|wgrad|winograd", re.IGNORECASE)),
@@ -31,11 +29,9 @@ _COPIES = {"aten::copy_", "aten::clone", "aten::contiguous", "aten::cat", "aten:
 
 
 def kind_of(name: str, stack: Sequence[str] = ()) -> str:
-    """The kind of one kernel, or of one operator of a CPU.
+    """The kind of the kernel ``name``, or of an operator of a CPU.
 
-    Args:
-        name: of the kernel; of the operator on a CPU.
-        stack: operators and annotations around it, the outermost first.
+    ``stack`` are the operators and annotations around it, the outermost first.
     """
     if _COMMUNICATION.search(name):
         return "communication"

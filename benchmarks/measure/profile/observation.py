@@ -7,11 +7,14 @@ operation is put down to the line of its forward, which autograd's sequence numb
 from __future__ import annotations
 
 import sys
+import sysconfig
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -23,7 +26,6 @@ from torch.utils.flop_counter import flop_registry
 
 from benchmarks.contracts import Demand, Synchronization
 from benchmarks.measure.profile.reading import AT
-from benchmarks.measure.profile.source import line_of, nearest
 
 _ALLOCATES = ("aten.empty", "aten.new_empty", "aten.detach", "aten.lift_fresh", "profiler.")
 _NO_COPY = ("aten._unsafe_view", "aten._reshape_alias", "aten.alias")
@@ -37,7 +39,7 @@ _READS_BACK = {
 }
 _COPIES = ("aten._to_copy", "aten.copy_")
 _WAITING = "called a synchronizing CUDA operation"
-"""How CUDA's own warning begins; another one says that the mode is a prototype."""
+"""Prefix of CUDA's own warning; another warning says that the mode is a prototype."""
 _SHORT = {torch.float32: "fp32", torch.float64: "fp64", torch.bfloat16: "bf16"}
 _SHORT |= {torch.float16: "fp16"}
 
@@ -72,7 +74,7 @@ class Observation:
 
 
 class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Watches every operation while it is entered; slow, so never in a timed pass."""
+    """Watches every operation while entered; too slow for a timed pass."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -186,9 +188,10 @@ def _copied_back(
 
 @contextmanager
 def implicit_waits(device: torch.device, into: Observation) -> Iterator[None]:
-    """Let CUDA itself name each call that waits for the device, also those the dispatcher hides.
+    """Have CUDA name each call that waits for the device, including calls that the dispatcher
+    hides.
 
-    On another device nothing is watched.
+    On other devices nothing is watched.
     """
     if device.type != "cuda":
         yield
@@ -214,3 +217,54 @@ def _take(message: str, into: Observation) -> None:
     place = line_of(frame) or nearest(frame)
     if place not in {source for _, source in into.waits}:
         into.waits["a call that waits for the device", place] += 1
+
+
+_TORCH = str(Path(torch.__file__).parent) + "/"
+_HARNESS = str(Path(__file__).parents[1]) + "/"
+_LIBRARY = sysconfig.get_path("stdlib") + "/"
+_SITE = "/site-packages/"
+_PLUMBING = ("_python_dispatch.py", "torch/_compile.py", "_dynamo/eval_frame.py", "/warnings.py")
+"""What lies between a call and what watches it."""
+
+
+def line_of(frame: FrameType | None) -> str:
+    """``file:line`` of the innermost frame that a workload wrote; empty where there is none.
+
+    The harness's own callers do not count. Of a workload in a checkout, installed packages are
+    libraries; without a checkout, as in a container, the workload is an installed package itself.
+    """
+    installed = ""
+    while frame is not None and not frame.f_code.co_filename.startswith(_HARNESS):
+        name = frame.f_code.co_filename
+        if _may_be_of_workload(name):
+            place = f"{_short(name)}:{frame.f_lineno}"
+            if _SITE not in name:
+                return place
+            installed = installed or place
+        frame = frame.f_back
+    return installed
+
+
+def nearest(frame: FrameType | None) -> str:
+    """``file:line`` of the innermost frame outside of the harness, in torch or not."""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_HARNESS) and not name.endswith(_PLUMBING):
+            return f"{_short(name)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+@cache
+def _may_be_of_workload(name: str) -> bool:
+    # Where pip installs into the interpreter itself, its packages lie within the standard library.
+    standard = name.startswith(_LIBRARY) and _SITE not in name
+    library = standard or name.startswith(_TORCH) or name.endswith(_PLUMBING)
+    return not library and not name.startswith("<") and name.endswith(".py")
+
+
+@cache
+def _short(name: str) -> str:
+    folders = (f"{Path(entry or '.').absolute()}/" for entry in sys.path)
+    within = max((f for f in folders if name.startswith(f)), key=len, default="")
+    return name[len(within) :]

@@ -17,7 +17,7 @@ from benchmarks.workload import Batch
 
 STEPS = 20
 AGREEMENT = 0.02
-"""A pass whose step is further from SYNTH's than this was disturbed by its own marks."""
+"""Relative difference from SYNTH's step above which the marks disturbed the pass."""
 PERTURBED = "phases_perturbed"
 _RUN_AHEAD = 2
 _ONE_GRAPH = "The whole step is one CUDA graph, whose inside has no marks."
@@ -43,12 +43,9 @@ class _Laps:
 
 
 def measure(trainer: Trainer, ring: Sequence[Batch], full: Pass) -> Phases:
-    """Mark the phases of `STEPS` steps over batches that are on the device already.
+    """Mark the phases of `STEPS` steps in steady state, over batches on the device.
 
-    Args:
-        trainer: in steady state.
-        ring: batches on the device.
-        full: whose loop has marked data wait and copy in each of its steps.
+    Data wait and copy come from ``full``, whose loop has marked them.
     """
     try:
         laps, span_s = _steps(trainer, itertools.cycle(ring))
@@ -73,7 +70,7 @@ def perturbed(phases: Phases, synth: Pass) -> bool:
 
 
 def _steps(trainer: Trainer, feed: Iterator[Batch]) -> tuple[list[_Laps], float]:
-    """The laps of each step, and the seconds that all took; the host keeps `_RUN_AHEAD`."""
+    """Marks of each step, and the seconds of all steps; the host stays `_RUN_AHEAD` steps ahead."""
     new_mark = maker(trainer.device)
     done: list[_Laps] = []
     start = new_mark()
@@ -95,7 +92,7 @@ def _steps(trainer: Trainer, feed: Iterator[Batch]) -> tuple[list[_Laps], float]
 
 @contextmanager
 def _marked(trainer: Trainer) -> Iterator[list[_Laps]]:
-    """Have ``trainer`` mark its phases into the one entry of the list, until this is left."""
+    """Have ``trainer`` mark its phases in the list's one entry while this context lasts."""
     current: list[_Laps] = [_Laps(maker(trainer.device))]
     plain = trainer._forward
 

@@ -10,32 +10,25 @@ from benchmarks.contracts import Operation, Profile
 from benchmarks.measure.profile.timeline import DeviceSpan, Span, Timeline
 
 GAP_S = 30e-6
-"""A shorter pause between two kernels is what a device needs from one to the next (HTA's rule)."""
+"""Longest pause that a device needs from one kernel to the next (HTA's rule)."""
 TOP = 12
 """Operations that are told by name and line."""
 AT = "throughline.at "
-"""How the annotation begins that `observation` puts around each operation; its line follows."""
+"""Prefix of the annotation that `observation` puts around each operation; its line follows."""
 
 Places = Mapping[str, Mapping[str, tuple[float, int]]]
 """For each operation: seconds and calls by the line that asked for it."""
 
 
 class Unreadable(ValueError):
-    """A trace that tells nothing of the steps; the message is one sentence that says why."""
+    """A trace without usable steps; the message says why in one sentence."""
 
 
 def read(timeline: Timeline, places: Places | None = None) -> Profile:
-    """Return the profile of a timeline, per step.
+    """Return the profile of a timeline in steady state, per step.
 
     The window goes from the first kernel of the first step to the first kernel of the last one:
-    whole periods, whatever the host was ahead.
-
-    Args:
-        timeline: several steps of steady state.
-        places: where the operations come from, as `located` tells of another trace.
-
-    Raises:
-        Unreadable: there is no step, or no work in it.
+    whole periods, however far the host was ahead. ``places`` is `located` of another trace.
     """
     window, periods = _window(timeline)
     work = [item for item in timeline.work if window[0] <= item.start_s < window[1]]
@@ -111,11 +104,11 @@ def length(spans: Iterable[Span]) -> float:
 
 
 def _idle(work: Sequence[DeviceSpan], window: Span, on_gpu: bool) -> dict[str, float]:
-    """Idle seconds of the window by cause: the rule of Holistic Trace Analysis.
+    """Idle seconds of the window by cause, by the rule of Holistic Trace Analysis.
 
-    A kernel that was launched only after the device had finished waited for the host; a short
-    pause is the device's own; the rest has another cause, such as one stream waiting for another.
-    Between the operators of a CPU there is only the host.
+    A kernel launched only after the device had finished waited for the host. A short pause is the
+    device's own. The rest has another cause, such as one stream waiting for another. Between the
+    operators of a CPU there is only the host.
     """
     idle = {"host_wait": 0.0, "kernel_gap": 0.0, "other": 0.0}
     until_s = window[0]

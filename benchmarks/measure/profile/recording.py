@@ -17,6 +17,8 @@ import torch
 from torch.profiler import ProfilerActivity, schedule
 
 from benchmarks.contracts import Profile
+from benchmarks.measure.conditions import allocator_retries
+from benchmarks.measure.failures import first_line
 from benchmarks.measure.profile import reading, timeline
 from benchmarks.measure.profile.observation import Observation, Observer, implicit_waits
 from benchmarks.measure.profile.timeline import Timeline
@@ -32,14 +34,12 @@ REFUSED = (
 
 
 def profile(trainer: Trainer, ring: Sequence[Batch], keep: Path | None = None) -> Profile:
-    """Profile a few steps over batches on the device; absent with its reason where that fails.
+    """Profile a few steps in steady state over batches on the device; absent with its reason if it
+    fails.
 
-    Args:
-        trainer: in steady state.
-        ring: batches on the device.
-        keep: write the trace into this file, gzipped if its name ends in ``.gz``.
+    The trace goes into the file ``keep``, gzipped if its name ends in ``.gz``.
     """
-    retries = _retries(trainer.device)
+    retries = allocator_retries(trainer.device)
     try:
         steady = _timed(trainer, ring, keep)
         if trainer.device.type == "cuda" and not steady.on_gpu:
@@ -48,7 +48,7 @@ def profile(trainer: Trainer, ring: Sequence[Batch], keep: Path | None = None) -
     except Exception as error:  # a profile is worth no measurement: whatever fails, is told
         return Profile(absent=_sentence("The profile could not be taken", error))
     update: dict[str, Any] = {
-        "allocator_retries": _retries(trainer.device) - retries,
+        "allocator_retries": allocator_retries(trainer.device) - retries,
         "fragmentation": _fragmentation(trainer.device),
     }
     if steady.graphed:
@@ -75,8 +75,8 @@ def _observed(
 def eager(recipe: Recipe) -> Recipe:
     """``recipe`` as a plain step over the same model.
 
-    Without what hides operations from a watcher, and without what was done to the model itself and
-    would be done to it again.
+    Without compilation and graphs, which hide operations. Without checkpointing and fp8, which have
+    changed the model already and would change it again.
     """
     return replace(recipe, compile_options=None, graphs=False, checkpointing=False, float8=False)
 
@@ -90,10 +90,10 @@ def observe(trainer: Trainer, ring: Sequence[Batch]) -> tuple[reading.Places, Ob
 
 @contextmanager
 def _tuned_before(recipe: Recipe) -> Iterator[None]:
-    """Let cuDNN try its algorithms only if the timed step has made it do so.
+    """Let cuDNN benchmark its algorithms only if the timed step did so as well.
 
-    A compiler may have laid out the convolutions in another way. To tune them as they are written
-    took the U-Net on an H200 50 seconds, and what an eager step asks for does not depend on it.
+    A compiler may have laid out the convolutions differently. Benchmarking the eager ones took 50
+    seconds for the U-Net on an H200, and the step's demands do not depend on it.
     """
     before = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = before and recipe.compile_options is None
@@ -159,10 +159,6 @@ def _events(path: Path) -> list[dict[str, Any]]:
     return events
 
 
-def _retries(device: torch.device) -> int:
-    return torch.cuda.memory_stats(device)["num_alloc_retries"] if device.type == "cuda" else 0
-
-
 def _fragmentation(device: torch.device) -> float | None:
     if device.type != "cuda":
         return None
@@ -172,6 +168,4 @@ def _fragmentation(device: torch.device) -> float | None:
 
 
 def _sentence(what: str, error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = f"{what}: {type(error).__name__}: {lines[0] if lines else 'no message'}"
-    return "".join(c if c.isprintable() else " " for c in text)[:400]
+    return f"{what}: {type(error).__name__}: {first_line(str(error))}"[:400]

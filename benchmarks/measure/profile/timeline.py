@@ -1,8 +1,9 @@
-"""A Chrome trace as `torch.profiler` writes it, read into what ran when and who asked. Pure.
+"""Reads a Chrome trace of `torch.profiler` into timed work and the operators that asked for it.
+Pure.
 
-Times become seconds from the first profiled step. On a GPU the work is its kernels and copies,
-each joined to the launch that queued it by its correlation id, and so to the operators that were
-open on that thread. On a CPU the work is the operators themselves.
+Times are seconds from the first profiled step. On a GPU the work is its kernels and copies. A
+correlation id joins each to its launch, and so to the operators open on that thread. On a CPU the
+work is the operators themselves.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from benchmarks.measure.profile.kinds import kind_of
 
 STEP = "ProfilerStep#"
-"""How the annotation begins that the profiler puts around each step."""
+"""Prefix of the annotation that the profiler puts around each step."""
 _DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 _RUNTIME = frozenset({"cuda_runtime", "cuda_driver"})
 _HOST = frozenset({"cpu_op", "user_annotation"})
@@ -106,7 +107,7 @@ def _threads(events: Iterable[Event]) -> dict[tuple[Any, Any], list[Event]]:
 
 
 def _nested(events: Sequence[Event]) -> Iterator[_Open]:
-    """Each event of one thread with what was open around it; spans of a thread nest."""
+    """Each event of one thread with the operators open around it; spans of a thread nest."""
     open_: list[_Open] = []
     for event in sorted(events, key=lambda e: (float(e["ts"]), -float(e["dur"]))):
         start, end = _span(event)

@@ -22,7 +22,7 @@ cd "$root"
 "$python" -m cli worker --name h200 >"$out/worker.log" 2>&1 & worker=$!
 finish() {
   # What is measured so far is kept, whatever ended this script.
-  if up; then "$python" benchmarks/results/collect.py "$THROUGHLINE_URL" >"$out/ladder.jsonl" || true; fi
+  if up; then "$python" trials/stored_results.py "$THROUGHLINE_URL" >"$out/ladder.jsonl" || true; fi
   # Not SIGINT: a shell that is not interactive starts its background processes deaf to it.
   kill -TERM "$worker" "$service" 2>/dev/null
   wait
@@ -32,7 +32,7 @@ up() { "$python" -c "import urllib.request as u; u.urlopen('$THROUGHLINE_URL/api
 for _ in $(seq 60); do up && break; kill -0 "$service" 2>/dev/null || break; sleep 1; done
 up || { tail -n 5 "$out/service.log" >&2; echo "The service did not start: see $out/service.log." >&2; exit 1; }
 
-"$python" -m benchmarks.measure.fidelity >"$out/fidelity.jsonl"
+"$python" -m trials.fidelity >"$out/fidelity.jsonl"
 only=("${@:3}")
 "$python" -m cli submit ladder "${only[@]/#/--only=}" --revision "$revision" --wait --json >"$out/ladder.json" 2>"$out/ladder.log" ||
   echo "Not every case was measured: see $out/ladder.json."

@@ -13,12 +13,4 @@ from service.analysis.attribution.types import (
     Residual,
 )
 
-__all__ = [
-    "Attribution",
-    "Evidence",
-    "Measurement",
-    "Moved",
-    "Question",
-    "Residual",
-    "attribute",
-]
+__all__ = ["Attribution", "Evidence", "Measurement", "Moved", "Question", "Residual", "attribute"]

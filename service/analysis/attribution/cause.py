@@ -150,19 +150,14 @@ _REASSURING = ("sm_clock", "synth.sm_clock_hz", "full.work_s", "full.stall_s")
 def beside(cause: Cause, quantities: Sequence[Evidence]) -> list[Statement]:
     """Clauses for what changed as well, one of a part; then for what did not."""
     first: dict[Part, Statement] = {}
-    carrying = "_clock" if cause is Cause.CLOCKS else None
-    changed = [
-        evidence
-        for evidence in quantities
-        if evidence.state is State.CHANGED and not (carrying and carrying in evidence.name)
-    ]
+    changed = [evidence for evidence in quantities if evidence.state is State.CHANGED]
+    if cause is Cause.CLOCKS:  # the clock is named already
+        changed = [evidence for evidence in changed if "_clock" not in evidence.name]
     for part, word in _FIRST:
         for evidence in changed:
             if evidence.part is part and word in evidence.name:
                 first.setdefault(part, evidence.says)
-    same = {
-        evidence.name: evidence.says for evidence in quantities if evidence.state is State.UNCHANGED
-    }
+    same = {other.name: other.says for other in quantities if other.state is State.UNCHANGED}
     clauses = [*first.values(), *(same[name] for name in _REASSURING if name in same)]
     return clauses[:MOST]
 

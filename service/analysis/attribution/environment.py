@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
 
@@ -36,48 +35,40 @@ class FactGroup(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class FactRule:
-    """Facts whose name is ``prefix``, or begins with it and a dot."""
-
-    prefix: str
-    group: FactGroup
-    title: str = ""
-    """How people call it; without one: the name after ``hw.``, ``sw.`` or ``flag.``."""
-
-
-_RULES = (
-    FactRule("hw.gpu.driver", FactGroup.DRIVER, "driver"),
-    FactRule("hw.gpu.vbios", FactGroup.DRIVER, "VBIOS"),
-    FactRule("hw.gpu.power_limit_w", FactGroup.DEVICE, "power limit (W)"),
-    FactRule("hw.gpu.max_sm_clock_hz", FactGroup.DEVICE, "highest SM clock (Hz)"),
-    FactRule("hw.gpu.max_memory_clock_hz", FactGroup.DEVICE, "highest memory clock (Hz)"),
-    FactRule("hw.gpu.ecc", FactGroup.DEVICE, "ECC"),
-    FactRule("hw.gpu.mig", FactGroup.DEVICE, "MIG"),
-    FactRule("hw.gpu.pcie_generation", FactGroup.DEVICE, "PCIe generation"),
-    FactRule("hw.gpu.pcie_width", FactGroup.DEVICE, "PCIe width"),
-    FactRule("hw.cpu.governor", FactGroup.KERNEL, "CPU governor"),
-    FactRule("hw", FactGroup.HARDWARE),
-    FactRule("sw.torch", FactGroup.TORCH, "torch"),
-    FactRule("sw.torch_git", FactGroup.TORCH, "torch's commit"),
-    FactRule("sw.package.triton", FactGroup.TORCH, "triton"),
-    FactRule("sw.package.pytorch-triton", FactGroup.TORCH, "pytorch-triton"),
-    FactRule("sw.cuda", FactGroup.CUDA, "CUDA"),
-    FactRule("sw.cudnn", FactGroup.CUDA, "cuDNN"),
-    FactRule("sw.package.nvidia-nccl-cu12", FactGroup.CUDA, "NCCL"),
-    FactRule("sw.package.nvidia-nccl-cu13", FactGroup.CUDA, "NCCL"),
-    FactRule("sw.python", FactGroup.PYTHON, "Python"),
-    FactRule("sw.kernel", FactGroup.KERNEL, "kernel"),
-    FactRule("sw.os", FactGroup.KERNEL, "system"),
-    FactRule("sw.libc", FactGroup.KERNEL, "libc"),
-    FactRule("sw.container", FactGroup.CONTAINER),
-    FactRule("sw.data", FactGroup.DATA, "input data"),
-    FactRule("sw.benchmarks", FactGroup.BENCHMARKS, "the code of the benchmarks (digest)"),
-    FactRule("sw.packages", FactGroup.PACKAGES, "the set of installed packages (digest)"),
-    FactRule("sw.package", FactGroup.PACKAGES),
-    FactRule("sw.env", FactGroup.VARIABLES),
-    FactRule("flag", FactGroup.FLAGS),
-)
+_KNOWN = {
+    "hw.gpu.driver": (FactGroup.DRIVER, "driver"),
+    "hw.gpu.vbios": (FactGroup.DRIVER, "VBIOS"),
+    "hw.gpu.power_limit_w": (FactGroup.DEVICE, "power limit (W)"),
+    "hw.gpu.max_sm_clock_hz": (FactGroup.DEVICE, "highest SM clock (Hz)"),
+    "hw.gpu.max_memory_clock_hz": (FactGroup.DEVICE, "highest memory clock (Hz)"),
+    "hw.gpu.ecc": (FactGroup.DEVICE, "ECC"),
+    "hw.gpu.mig": (FactGroup.DEVICE, "MIG"),
+    "hw.gpu.pcie_generation": (FactGroup.DEVICE, "PCIe generation"),
+    "hw.gpu.pcie_width": (FactGroup.DEVICE, "PCIe width"),
+    "hw.cpu.governor": (FactGroup.KERNEL, "CPU governor"),
+    "hw": (FactGroup.HARDWARE, ""),
+    "sw.torch": (FactGroup.TORCH, "torch"),
+    "sw.torch_git": (FactGroup.TORCH, "torch's commit"),
+    "sw.package.triton": (FactGroup.TORCH, "triton"),
+    "sw.package.pytorch-triton": (FactGroup.TORCH, "pytorch-triton"),
+    "sw.cuda": (FactGroup.CUDA, "CUDA"),
+    "sw.cudnn": (FactGroup.CUDA, "cuDNN"),
+    "sw.package.nvidia-nccl-cu12": (FactGroup.CUDA, "NCCL"),
+    "sw.package.nvidia-nccl-cu13": (FactGroup.CUDA, "NCCL"),
+    "sw.python": (FactGroup.PYTHON, "Python"),
+    "sw.kernel": (FactGroup.KERNEL, "kernel"),
+    "sw.os": (FactGroup.KERNEL, "system"),
+    "sw.libc": (FactGroup.KERNEL, "libc"),
+    "sw.container": (FactGroup.CONTAINER, ""),
+    "sw.data": (FactGroup.DATA, "input data"),
+    "sw.benchmarks": (FactGroup.BENCHMARKS, "the code of the benchmarks (digest)"),
+    "sw.packages": (FactGroup.PACKAGES, "the set of installed packages (digest)"),
+    "sw.package": (FactGroup.PACKAGES, ""),
+    "sw.env": (FactGroup.VARIABLES, ""),
+    "flag": (FactGroup.FLAGS, ""),
+}
+"""By name, or by a beginning of it up to a dot: the group, and how people call the fact of that
+very name. Without one they use what follows ``hw.``, ``sw.`` or ``flag.``."""
 
 IDENTITIES = frozenset(
     {"hw.host", "hw.gpu.uuid", "flag.cpu_affinity"}
@@ -125,14 +116,14 @@ delays no loader."""
 
 def group(fact: str) -> FactGroup:
     """Return the kind of thing that ``fact`` is about."""
-    rule = _rule(fact)
-    return rule.group if rule else FactGroup.OTHER
+    while fact and fact not in _KNOWN:
+        fact = fact.rpartition(".")[0]
+    return _KNOWN[fact][0] if fact else FactGroup.OTHER
 
 
 def title(fact: str) -> str:
     """Return the name that people use for ``fact``."""
-    rule = _rule(fact)
-    exact = rule is not None and rule.prefix == fact and rule.title
+    _, exact = _KNOWN.get(fact, (FactGroup.OTHER, ""))
     return exact or fact.partition(".")[2] or fact
 
 
@@ -170,26 +161,15 @@ def alike(fact: str, values: set[str | None]) -> bool:
     return all(same(fact, one, other) for one, other in combinations(values, 2))
 
 
-def _rule(fact: str) -> FactRule | None:
-    fitting = [r for r in _RULES if fact == r.prefix or fact.startswith(f"{r.prefix}.")]
-    return max(fitting, key=lambda r: len(r.prefix), default=None)
-
-
-Recorded = tuple[str, Mapping[str, str]]
-"""The worker of a measurement, and the facts of its environment."""
-NONE = "none"
-"""How the absence of a variable or a package is written."""
-
-
 def evidence(question: Question) -> tuple[Evidence, ...]:
     """The facts that differ, those that may carry a cause first; or that none does.
 
     Empty if the software of a side is not known.
     """
-    before, after = _recorded(question.before), _recorded(question.after)
-    if different := _differences(before, after):
+    before, after = question.before, question.after
+    if different := differences(before, after):
         return tuple(sorted(different, key=_rank))
-    kept, mixed = _kept([facts for _, facts in before], [facts for _, facts in after])
+    kept, mixed = _kept([run.facts for run in before], [run.facts for run in after])
     if not any(fact.startswith("sw.") for fact in kept):
         return ()
     kind = "environment_mixed" if mixed else "environment_unchanged"
@@ -205,21 +185,13 @@ def differences(
     A fact differs consistently if each worker holds one value of it on each side, and no value
     occurs on both sides, whoever measured.
     """
-    return _differences(_recorded(before), _recorded(after))
-
-
-def _recorded(side: Iterable[Measurement]) -> list[Recorded]:
-    return [(measurement.worker, measurement.facts) for measurement in side]
-
-
-def _differences(before: Sequence[Recorded], after: Sequence[Recorded]) -> tuple[Evidence, ...]:
-    names = {name for _, facts in (*before, *after) for name in facts}
+    names = {name for run in (*before, *after) for name in run.facts}
     rows = (_difference(fact, before, after) for fact in sorted(names) if telling(fact))
     return tuple(row for row in rows if row is not None)
 
 
 def _difference(
-    fact: str, before: Sequence[Recorded], after: Sequence[Recorded]
+    fact: str, before: Sequence[Measurement], after: Sequence[Measurement]
 ) -> Evidence | None:
     old, new = (_values(fact, side) for side in (before, after))
     if not (old and new and _holds_still(fact, before) and _holds_still(fact, after)):
@@ -234,12 +206,12 @@ def _difference(
     return Evidence(Part.ENVIRONMENT, fact, State.CHANGED, strength, says, *values)
 
 
-def _holds_still(fact: str, side: Iterable[Recorded]) -> bool:
+def _holds_still(fact: str, side: Iterable[Measurement]) -> bool:
     by_worker: dict[str, set[str | None]] = {}
-    for worker, facts in side:
-        value = facts.get(fact)
+    for run in side:
+        value = run.facts.get(fact)
         if comparable(fact, value):
-            by_worker.setdefault(worker, set()).add(value)
+            by_worker.setdefault(run.worker, set()).add(value)
     return all(alike(fact, values) for values in by_worker.values())
 
 
@@ -256,8 +228,8 @@ def _kept(
     return kept, [fact for fact in compared if fact not in kept]
 
 
-def _values(fact: str, side: Iterable[Recorded]) -> tuple[str | None, ...]:
-    values = {facts.get(fact) for _, facts in side}
+def _values(fact: str, side: Iterable[Measurement]) -> tuple[str | None, ...]:
+    values = {run.facts.get(fact) for run in side}
     return tuple(sorted((v for v in values if comparable(fact, v)), key=str))
 
 
@@ -267,4 +239,4 @@ def _rank(difference: Evidence) -> tuple[bool, int, str]:
 
 
 def _written(values: Iterable[str | None]) -> str:
-    return " or ".join(NONE if value is None else value for value in values)
+    return " or ".join("none" if value is None else value for value in values)

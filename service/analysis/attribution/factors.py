@@ -23,8 +23,8 @@ CELLS = "cells"
 
 def headline(question: Question, rule: AxisRule | None) -> Statement:
     """``unet with compile=default (4 of 4 cells) is 3.1 % slower since r12 (last good r11)``."""
-    same_way = [other.effect for other in question.moved if other.effect * question.effect > 0
-                and other.case != question.case]  # fmt: skip
+    others = (other.effect for other in question.moved if other.case != question.case)
+    same_way = (effect for effect in others if effect * question.effect > 0)
     effects = sorted((question.effect, *same_way), key=abs)
     return state(
         "improvement" if question.improvement else "regression",

@@ -137,7 +137,7 @@ def _evidence(
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The evidence from each part."""
+    """All evidence about one change, by part."""
 
     environment: tuple[Evidence, ...]
     node: tuple[Evidence, ...]

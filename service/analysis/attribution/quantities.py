@@ -75,13 +75,9 @@ def _common(one: QuantityKind, other: QuantityKind) -> QuantityKind | None:
     if one is other:
         return one
     kinds = {one, other} - {QuantityKind.COUNT}
-    return (
-        kinds.pop()
-        if len(kinds) == 1
-        else QuantityKind.AMOUNT
-        if QuantityKind.AMOUNT in kinds
-        else None
-    )
+    if len(kinds) == 1:
+        return kinds.pop()
+    return QuantityKind.AMOUNT if QuantityKind.AMOUNT in kinds else None
 
 
 def _independent(before: Reading, after: Reading) -> tuple[list[float], list[float]]:
@@ -99,40 +95,33 @@ def _scale(kind: QuantityKind, before: Reading, after: Reading) -> float | None:
         steps = [*before.steps_s, *after.steps_s]
         return _mean(steps) if steps else None
     if kind is QuantityKind.AMOUNT:  # zeros or both signs: no ratio, so a share of the size
-        sizes = [
-            abs(v) for side in (before, after) for values in side.by_measurement for v in values
-        ]
-        return _mean(sizes)
+        every = (*before.by_measurement, *after.by_measurement)
+        return _mean([abs(value) for values in every for value in values])
     return 1.0
 
 
 def _of_ratio(old: list[float], new: list[float], unit: str, within: float) -> Difference:
     logs = [math.log(value) for value in old], [math.log(value) for value in new]
-    shift, half = _interval(*logs)
-    low = None if half is None else _grown(shift - half)
-    high = None if half is None else _grown(shift + half)
+    shift, *bounds = _interval(*logs)
+    low, high = (None if bound is None else _grown(bound) for bound in bounds)
     change = _grown(shift)
-    state = _state(change, low, high, within)
-    mean_old, mean_new = math.exp(_mean(logs[0])), math.exp(_mean(logs[1]))
-    return Difference(
-        QuantityKind.AMOUNT, unit, state, mean_old, mean_new, change, low, high, shift
-    )
+    known = _state(change, low, high, within)
+    means = math.exp(_mean(logs[0])), math.exp(_mean(logs[1]))
+    return Difference(QuantityKind.AMOUNT, unit, known, *means, change, low, high, shift)
 
 
 def _of_difference(
     old: list[float], new: list[float], kind: QuantityKind, unit: str, within: float
 ) -> Difference:
-    shift, half = _interval(old, new)
-    low = None if half is None else shift - half
-    high = None if half is None else shift + half
-    state = _state(shift, low, high, within)
+    shift, low, high = _interval(old, new)
+    known = _state(shift, low, high, within)
     mean_old, mean_new = _mean(old), _mean(new)
-    if kind not in (QuantityKind.PART, QuantityKind.AMOUNT):
-        return Difference(kind, unit, state, mean_old, mean_new, shift, low, high, None)
-    if mean_old <= 0 or not math.isfinite(shift / mean_old):  # from nothing: no ratio
-        return Difference(kind, unit, state, mean_old, mean_new, None, None, None, None)
-    share, low, high = (None if value is None else value / mean_old for value in (shift, low, high))
-    return Difference(kind, unit, state, mean_old, mean_new, share, low, high, None)
+    if kind in (QuantityKind.PART, QuantityKind.AMOUNT):
+        if mean_old <= 0 or not math.isfinite(shift / mean_old):  # from nothing: no ratio
+            return Difference(kind, unit, known, mean_old, mean_new, None, None, None, None)
+        low, high = (None if bound is None else bound / mean_old for bound in (low, high))
+        shift /= mean_old
+    return Difference(kind, unit, known, mean_old, mean_new, shift, low, high, None)
 
 
 def _state(change: float, low: float | None, high: float | None, within: float) -> State:
@@ -143,18 +132,21 @@ def _state(change: float, low: float | None, high: float | None, within: float) 
     return State.UNCHANGED if -within <= low and high <= within else State.UNCLEAR
 
 
-def _interval(old: Sequence[float], new: Sequence[float]) -> tuple[float, float | None]:
-    """Difference of means with half of Student's interval, both sides' spread taken as one.
+def _interval(
+    old: Sequence[float], new: Sequence[float]
+) -> tuple[float, float | None, float | None]:
+    """Difference of means with Student's interval, both sides' spread taken as one.
 
     One value on each side has no spread, and so no interval.
     """
     shift = _mean(new) - _mean(old)
     freedom = len(old) + len(new) - 2
     if freedom < 1:
-        return shift, None
+        return shift, None, None
     spread = math.hypot(*(v - _mean(side) for side in (old, new) for v in side))
     error = spread / math.sqrt(freedom) * math.sqrt(1 / len(old) + 1 / len(new))
-    return shift, float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error
+    half = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error
+    return shift, shift - half, shift + half
 
 
 def _grown(log: float) -> float:
@@ -187,11 +179,9 @@ def differences(
     before: Mapping[str, Reading], after: Mapping[str, Reading], effect: float
 ) -> dict[str, Difference]:
     """Each quantity that both sides have, by name."""
-    by_name = {
-        name: difference(before[name], after[name], effect)
-        for name in sorted(before.keys() & after.keys())
-    }
-    return {name: change for name, change in by_name.items() if change is not None}
+    shared = sorted(before.keys() & after.keys())
+    by_name = ((name, difference(before[name], after[name], effect)) for name in shared)
+    return {name: change for name, change in by_name if change is not None}
 
 
 def evidence(question: Question, differences: Differences) -> tuple[Evidence, ...]:
@@ -237,19 +227,10 @@ def _worth_telling(name: str, difference: Difference) -> bool:
 
 
 def _evidence(name: str, difference: Difference) -> Evidence:
-    return Evidence(
-        part=part_of(name),
-        name=name,
-        state=difference.state,
-        strength=Strength.WEAK,
-        says=says_of(name, difference),
-        before=difference.before,
-        after=difference.after,
-        unit=difference.unit,
-        change=difference.change,
-        low=difference.low,
-        high=difference.high,
-    )
+    sides = difference.before, difference.after, difference.unit
+    change = difference.change, difference.low, difference.high
+    says = says_of(name, difference)
+    return Evidence(part_of(name), name, difference.state, Strength.WEAK, says, *sides, *change)
 
 
 def _bottleneck(before: Sequence[Measurement], after: Sequence[Measurement]) -> Iterator[Evidence]:
@@ -259,8 +240,8 @@ def _bottleneck(before: Sequence[Measurement], after: Sequence[Measurement]) -> 
         old, new = sides[0].pop(), sides[1].pop()
         if old and new and not _same_but_finer(old, new):
             says = state("limit_changed", before=old, after=new)
-            strength = Strength.WEAK
-            yield Evidence(Part.PHASES, "bottleneck", State.CHANGED, strength, says, old, new)
+            weak = State.CHANGED, Strength.WEAK
+            yield Evidence(Part.PHASES, "bottleneck", *weak, says, old, new)
 
 
 def _same_but_finer(old: str, new: str) -> bool:
@@ -275,29 +256,18 @@ def _limit(measurement: Measurement) -> str | None:
 
 def _flagged(before: Sequence[Measurement], after: Sequence[Measurement]) -> Iterator[Evidence]:
     """Flags that every measurement of one side has, and none of the other."""
-    for came, one, other in ((True, after, before), (False, before, after)):
-        if not one or not other:
-            continue
-        these, theirs = [flags(run) for run in one], [flags(run) for run in other]
-        for name in sorted(frozenset.intersection(*these) - frozenset.union(*theirs)):
-            yield _flag(name, came=came, these=len(these), theirs=len(theirs))
+    if not before or not after:
+        return
+    for kind, side, other in (("flag_came", after, before), ("flag_went", before, after)):
+        always = frozenset.intersection(*map(flags, side)) - frozenset.union(*map(flags, other))
+        was = 1.0 if kind == "flag_went" else 0.0
+        for name in sorted(always):
+            says = state(kind, flag=name, with_it=len(side), without=len(other))
+            changed = part_of(name), name, State.CHANGED, Strength.WEAK, says
+            yield Evidence(*changed, was, 1.0 - was, unit="1", change=1.0 - 2.0 * was)
 
 
 def flags(measurement: Measurement) -> frozenset[str]:
     """Return the flags of a measurement and of all its processes."""
     result = measurement.result
     return frozenset(result.flags).union(*(replicate.flags for replicate in result.replicates))
-
-
-def _flag(name: str, *, came: bool, these: int, theirs: int) -> Evidence:
-    return Evidence(
-        part=part_of(name),
-        name=name,
-        state=State.CHANGED,
-        strength=Strength.WEAK,
-        says=state("flag_came" if came else "flag_went", flag=name, with_it=these, without=theirs),
-        before=0.0 if came else 1.0,
-        after=1.0 if came else 0.0,
-        unit="1",
-        change=1.0 if came else -1.0,
-    )

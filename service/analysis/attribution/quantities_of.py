@@ -1,17 +1,13 @@
-"""All numbers that a Result carries, by name: metrics, phases, telemetry, flags.
-
-Whatever a Result carries comes in by its name: a metric, a field of a pass or a channel that is
-added later is read here without a change.
-"""
+"""Every number that a Result carries, by its name, so that one added later comes in unchanged."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import fmean
 
-from benchmarks.contracts import Pass, Replicate, Result, Telemetry
+from benchmarks.contracts import Contract, Replicate, Result
 from service.analysis.attribution.types import Measurement
 
 
@@ -48,7 +44,7 @@ _OF_SAMPLING = frozenset(
 """Fields of a pass that say how long and how steadily it was timed, not what a step consists of;
 its rate is a metric already."""
 _PARTS = frozenset({"stall_s", "copy_s", "work_s", "enqueue_s"})
-_SHARES = frozenset({"drained", "cpu_pressure"})
+_SHARES = frozenset({"drained", "cpu_pressure", "utilization"})
 _OF_REPLICATE = frozenset({"seed", "peak_memory_b", "import_s", "build_s"})
 """Fields of a replicate that are a metric already, or say nothing of its speed: imports and the
 building of a model read the disk's cache, before anything is timed."""
@@ -83,8 +79,11 @@ def _of_result(result: Result) -> Values:
     values: Values = {}
     for sample in result.samples:
         values[sample.metric] = (sample.unit, _kind(sample.unit, sample.values), sample.values)
-    for name, (unit, kind, read) in _joined(result.replicates).items():
-        values.setdefault(_METRIC_OF_CHANNEL.get(name, name), (unit, kind, read))
+    read = [dict(_of_replicate(replicate)) for replicate in result.replicates]
+    for name, (kind, _) in read[0].items() if read else ():
+        if all(name in numbers for numbers in read):  # one number from each replicate
+            numbers = tuple(numbers[name][1] for numbers in read)
+            values.setdefault(_METRIC_OF_CHANNEL.get(name, name), (_unit(name), kind, numbers))
     return values
 
 
@@ -96,58 +95,36 @@ def _kind(unit: str, values: Sequence[float]) -> QuantityKind:
     return QuantityKind.SHARE if all(-1 <= value <= 1 for value in values) else QuantityKind.AMOUNT
 
 
-def _joined(replicates: Sequence[Replicate]) -> Values:
-    """Return the quantities that every replicate has, with one value from each."""
-    read = [dict(_of_replicate(replicate)) for replicate in replicates]
-    if not read:
-        return {}
-    shared = [name for name in read[0] if all(name in values for values in read)]
-    return {
-        name: (_unit(name), read[0][name][0], tuple(values[name][1] for values in read))
-        for name in shared
-    }
+Numbers = Iterator[tuple[str, tuple[QuantityKind, float]]]
 
 
-Read = Iterator[tuple[str, tuple[QuantityKind, float]]]
-
-
-def _of_replicate(replicate: Replicate) -> Read:
-    for name in type(replicate).model_fields:
-        value = getattr(replicate, name)
-        if isinstance(value, int | float) and name not in _OF_REPLICATE:
-            yield name, (_kind_of_field(name), float(value))
-    passes: Mapping[str, Pass] = {"full": replicate.full, "synth": replicate.synth}
-    for where, timed in passes.items():
-        yield from _of_pass(where, timed)
+def _of_replicate(replicate: Replicate) -> Numbers:
+    yield from _of_fields("", replicate, _OF_REPLICATE)
+    yield from _of_fields("full.", replicate.full, _OF_SAMPLING)
+    yield from _of_fields("synth.", replicate.synth, _OF_SAMPLING)
     for where, telemetry in replicate.telemetry.items():
-        yield from _of_telemetry(where, telemetry)
+        for name, trace in telemetry.channels.items():
+            if (mean := trace.mean()) is not None:
+                yield f"{where}.{name}", (_kind_of_field(name), mean)
+        for name, share in telemetry.reasons.items():
+            yield f"{where}.reason.{name}", (QuantityKind.SHARE, share)
+        others = float(telemetry.other_processes)
+        yield f"{where}.other_processes", (QuantityKind.COUNT, others)
 
 
-def _of_pass(where: str, timed: Pass) -> Read:
-    for name in type(timed).model_fields:
-        value = getattr(timed, name)
-        if isinstance(value, int | float) and name not in _OF_SAMPLING:
-            yield f"{where}.{name}", (_kind_of_field(name), float(value))
-
-
-def _of_telemetry(where: str, telemetry: Telemetry) -> Read:
-    for name, trace in telemetry.channels.items():
-        if (mean := trace.mean()) is not None:
-            yield f"{where}.{name}", (_kind_of_field(name), mean)
-    for name, share in telemetry.reasons.items():
-        yield f"{where}.reason.{name}", (QuantityKind.SHARE, share)
-    yield f"{where}.other_processes", (QuantityKind.COUNT, float(telemetry.other_processes))
+def _of_fields(prefix: str, record: Contract, left_out: frozenset[str]) -> Numbers:
+    for name in type(record).model_fields:
+        value = getattr(record, name)
+        if isinstance(value, int | float) and name not in left_out:
+            yield f"{prefix}{name}", (_kind_of_field(name), float(value))
 
 
 def _kind_of_field(name: str) -> QuantityKind:
     if name in _PARTS:
         return QuantityKind.PART
-    if name in _SHARES or name == "utilization":
+    if name in _SHARES:
         return QuantityKind.SHARE
-    unit = _unit(name)
-    if unit == "°C":
-        return QuantityKind.LEVEL
-    return QuantityKind.COUNT if unit == "1" else QuantityKind.AMOUNT
+    return {"°C": QuantityKind.LEVEL, "1": QuantityKind.COUNT}.get(_unit(name), QuantityKind.AMOUNT)
 
 
 def _unit(name: str) -> str:

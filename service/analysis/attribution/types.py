@@ -25,11 +25,6 @@ class Measurement:
         """The environment that it was measured in."""
         return self.result.environment.facts
 
-    @property
-    def measured_at(self) -> datetime:
-        """The time when the result was measured."""
-        return self.result.measured_at
-
 
 @dataclass(frozen=True, slots=True)
 class Moved:

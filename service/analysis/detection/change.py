@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -93,16 +94,13 @@ def smallest_step(
         threshold: evidence from which a change stands.
         points_earlier: of earlier levels, from which the noise is known as well.
     """
-    low, high = 0.0, math.log(1e6)
-    if not evidence.shows(high, noise, (points_before, points_after), threshold, points_earlier):
-        return math.inf
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        if evidence.shows(middle, noise, (points_before, points_after), threshold, points_earlier):
-            high = middle
-        else:
-            low = middle
-    return high
+
+    def hidden(step: float) -> bool:
+        points = points_before, points_after
+        return not evidence.shows(step, noise, points, threshold, points_earlier)
+
+    largest = math.log(1e6)
+    return math.inf if hidden(largest) else _border(largest, hidden)[1]
 
 
 def largest_scale_that_shows(effect: float, noise: Noise, points_after: int) -> float:
@@ -111,15 +109,21 @@ def largest_scale_that_shows(effect: float, noise: Noise, points_after: int) -> 
     On a level that is long known, all else alike; near zero if no noise is small enough, and
     ``noise.scale`` if what there is will do. For histories that have ratios.
     """
-    step, low, high = math.log1p(effect), 0.0, noise.scale
+
+    def seen(scale: float) -> bool:
+        of = evidence.NoiseOf(scale, noise.autocorrelation, noise.wander)
+        return evidence.shows(math.log1p(effect), of, (evidence.REACH, points_after), THRESHOLD)
+
+    return _border(noise.scale, seen)[0]
+
+
+def _border(high: float, holds: Callable[[float], bool]) -> tuple[float, float]:
+    """Bisect from zero to ``high`` for where ``holds`` ends: a value on either side of it."""
+    low = 0.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        of = evidence.NoiseOf(middle, noise.autocorrelation, noise.wander)
-        if evidence.shows(step, of, (evidence.REACH, points_after), THRESHOLD):
-            low = middle
-        else:
-            high = middle
-    return low
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low, high
 
 
 TWO_SIDED_95 = 1.96

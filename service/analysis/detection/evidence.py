@@ -241,11 +241,7 @@ def _power(points: int) -> float:
 
 
 def shows(
-    step: float,
-    noise: NoiseOf,
-    points: tuple[int, int],
-    threshold: float,
-    points_earlier: int = 0,
+    step: float, noise: NoiseOf, points: tuple[int, int], threshold: float, points_earlier: int = 0
 ) -> bool:
     """Return True if a step stands four times of five.
 

@@ -30,7 +30,7 @@ def detect(history: History, least_change: float = LEAST_CHANGE) -> Detection:
     medians = np.median(sliding_window_view(y, WIDTH), axis=1)
     differences = medians[WIDTH:] - medians[:-WIDTH]
     changes = []
-    for at in _peaks(differences, scale_limit(least_change)):
+    for at in _peaks(differences, float(np.log1p(least_change))):
         difference = float(differences[at])
         effect = scale.effect(difference)
         higher = (difference > 0) == (scale.sign > 0)
@@ -48,11 +48,6 @@ def detect(history: History, least_change: float = LEAST_CHANGE) -> Detection:
             )
         )
     return Detection(tuple(changes), None)
-
-
-def scale_limit(least_change: float) -> float:
-    """The ratio as a difference of logarithms."""
-    return float(np.log1p(least_change))
 
 
 def _peaks(differences: Floats, limit: float) -> list[int]:

@@ -88,11 +88,7 @@ Step = tuple[int, float]
 
 
 def completed(
-    sums: Sums,
-    steps: Sequence[Step],
-    proposed: Sequence[int],
-    noise: NoiseOf,
-    threshold: float,
+    sums: Sums, steps: Sequence[Step], proposed: Sequence[int], noise: NoiseOf, threshold: float
 ) -> list[Step]:
     """``steps`` with the best proposal that undoes one of them, for each of which there is one."""
     whole = list(steps)

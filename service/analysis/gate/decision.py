@@ -184,11 +184,8 @@ def _surely_worse(metric: str, allowed: float, findings: Mapping[str, MetricFind
 def _in_order(findings: Mapping[str, MetricFinding], rule: Rule) -> tuple[MetricFinding, ...]:
     first = [limit.metric for limit in rule.limits]
     first += [trade.if_metric for trade in rule.trades]
-    return tuple(sorted(findings.values(), key=lambda one: _place(one.metric, first)))
-
-
-def _place(metric: str, first: Sequence[str]) -> int:
-    return first.index(metric) if metric in first else len(first)
+    place = {metric: at for at, metric in reversed(list(enumerate(first)))}
+    return tuple(sorted(findings.values(), key=lambda one: place.get(one.metric, len(first))))
 
 
 Decision = GateDecision[Statement]
@@ -214,11 +211,7 @@ def _decided(record: CaseRecord, policy: Policy, levels: Levels, *, last: bool) 
 
 
 def decide(
-    records: Sequence[CaseRecord],
-    policy: Policy,
-    revisions: tuple[str, str],
-    *,
-    last: bool = True,
+    records: Sequence[CaseRecord], policy: Policy, revisions: tuple[str, str], *, last: bool = True
 ) -> Decision:
     """The decision as it stands; ``last`` says that no pair will follow.
 
@@ -248,13 +241,9 @@ def _outcome(verdicts: Sequence[CaseVerdict]) -> Outcome:
     return Outcome.INCONCLUSIVE
 
 
-def _tally(cases: Sequence[Case]) -> Statement:
-    count = Counter(case.verdict for case in cases)
-    return state("tally", **{one.value: count[one] for one in CaseVerdict if count[one]})
-
-
 def _sentence(outcome: Outcome | None, cases: Sequence[Case], baseline: str) -> Statement:
-    tally = _tally(cases)
+    count = Counter(case.verdict for case in cases)
+    tally = state("tally", **{one.value: count[one] for one in CaseVerdict if count[one]})
     match outcome:
         case None:
             return state("check", revision=baseline, tally=tally)

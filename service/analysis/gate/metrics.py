@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.contracts import Direction
-from service.analysis.gate.pairs import Measured, Metric, Pair
+from service.analysis.gate.pairs import Metric, Pair
 from service.analysis.gate.sequential import Estimate, estimate
 from service.schemas.gate import MetricFinding
 from service.schemas.policy import Limit, Policy, Trade
@@ -40,8 +40,7 @@ class Levels:
 
 def findings(pairs: list[Pair], levels: Levels, *, last: bool) -> dict[str, MetricFinding]:
     """Every metric that all pairs have on both sides, above zero."""
-    names = _common(pairs)
-    rows = (_finding(name, pairs, levels, last=last) for name in names)
+    rows = (_finding(name, pairs, levels, last=last) for name in _common(pairs))
     return {row.metric: row for row in rows if row is not None}
 
 
@@ -51,14 +50,14 @@ def _common(pairs: list[Pair]) -> list[str]:
     return [
         name
         for name, metric in first.items()
-        if all(_alike(side, name, metric.unit, metric.direction) for side in sides)
+        if all(_alike(side.metrics.get(name), metric) for side in sides)
     ]
 
 
-def _alike(side: Measured, name: str, unit: str, direction: Direction) -> bool:
-    metric = side.metrics.get(name)
-    same = metric is not None and (metric.unit, metric.direction) == (unit, direction)
-    return same and metric is not None and metric.value > 0
+def _alike(one: Metric | None, other: Metric) -> bool:
+    if one is None or one.value <= 0:
+        return False
+    return (one.unit, one.direction) == (other.unit, other.direction)
 
 
 def _finding(name: str, pairs: list[Pair], levels: Levels, *, last: bool) -> MetricFinding | None:

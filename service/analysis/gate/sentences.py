@@ -162,10 +162,8 @@ def disturbances(record: CaseRecord) -> str:
     """The flags of each side's disturbed processes, such as ``baseline: throttled``."""
     parts = []
     for side in Side:
-        disturbed = [
-            process for process in record.side(side) if process.trouble is Trouble.DISTURBED
-        ]
-        names = dict.fromkeys(name for process in disturbed for name in process.reason.split(", "))
+        reasons = (p.reason for p in record.side(side) if p.trouble is Trouble.DISTURBED)
+        names = dict.fromkeys(name for reason in reasons for name in reason.split(", "))
         if names:
             parts.append(f"{side.value}: {', '.join(names)}")
     return "; ".join(parts)

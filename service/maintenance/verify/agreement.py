@@ -12,7 +12,8 @@ from benchmarks.contracts import Case, JobSpec
 from service.database.ids import new_id
 from service.history import record
 from service.maintenance.verify.jobs import FINAL, LIVE, ON_WORKER
-from service.maintenance.verify.values import AttemptFacts, Breach, Event, JobFacts
+from service.maintenance.verify.values import Breach, Event, JobFacts
+from service.models import Attempt
 
 ROWS = 11
 _ALONE = frozenset({(None, "queued"), ("queued", "cancelled")})
@@ -36,7 +37,7 @@ def names_moment(name: str, at: datetime, position: int | None = None) -> bool:
 def as_submitted(job: JobFacts) -> Iterator[Breach]:
     """11: the row repeats what its spec and its submission say."""
     try:
-        spec = JobSpec.model_validate(job.spec)
+        spec = JobSpec.model_validate(job.row.spec)
     except ValidationError:
         yield _breach(job, "Its spec is none that this version can read.")
         return
@@ -47,34 +48,37 @@ def as_submitted(job: JobFacts) -> Iterator[Breach]:
         "rank": -spec.priority,
         "rerun_of": spec.rerun_of,
     }
-    place = job.position if job.replicate == 1 else None
-    if not names_moment(job.id, job.created_at, place):
-        sentence = f"It was not made at {job.created_at} for place {job.position}: see its name."
+    place = job.row.position if job.row.replicate == 1 else None
+    if not names_moment(job.row.id, job.row.created_at, place):
+        sentence = (
+            f"It was not made at {job.row.created_at} for place {job.row.position}: see its name."
+        )
         yield _breach(job, sentence)
     for name, expected in of_spec.items():
-        if getattr(job, name) != expected:
-            yield _breach(job, f"Its {name} is {getattr(job, name)}; its spec says {expected}.")
-    project, revision, suite = job.submitted
-    if (job.project, job.revision, spec.suite) != (project, revision, suite):
+        if getattr(job.row, name) != expected:
+            yield _breach(job, f"Its {name} is {getattr(job.row, name)}; its spec says {expected}.")
+    said = job.submission
+    project, revision, suite = (said.project, said.revision, said.suite) if said else (None,) * 3
+    if (job.row.project, job.row.revision, spec.suite) != (project, revision, suite):
         yield _breach(
             job,
-            f"It is of project {job.project!r}, revision {job.revision} and suite {spec.suite}; "
-            f"its submission is of {project!r}, {revision} and {suite}.",
+            f"It is of project {job.row.project!r}, revision {job.row.revision} and suite "
+            f"{spec.suite}; its submission is of {project!r}, {revision} and {suite}.",
         )
     yield from _in_its_group(job, spec)
 
 
 def _in_its_group(job: JobFacts, spec: JobSpec) -> Iterator[Breach]:
     replicates = spec.protocol.replicates
-    if job.replicate != spec.replicate or job.replicate > replicates:
+    if job.row.replicate != spec.replicate or job.row.replicate > replicates:
         yield _breach(
             job,
-            f"It is replicate {job.replicate}; its spec says {spec.replicate} of {replicates}.",
+            f"It is replicate {job.row.replicate}; its spec says {spec.replicate} of {replicates}.",
         )
-    if (job.replicate == 1) != (job.id == job.group_id):
-        yield _breach(job, f"It is replicate {job.replicate} of the group {job.group_id}.")
-    if job.kept_for is not None and replicates == 1:
-        yield _breach(job, f"It is kept for {job.kept_for}, and its case has one replicate.")
+    if (job.row.replicate == 1) != (job.row.id == job.row.group_id):
+        yield _breach(job, f"It is replicate {job.row.replicate} of the group {job.row.group_id}.")
+    if job.row.kept_for is not None and replicates == 1:
+        yield _breach(job, f"It is kept for {job.row.kept_for}, and its case has one replicate.")
 
 
 def as_counted(job: JobFacts) -> Iterator[Breach]:
@@ -83,14 +87,14 @@ def as_counted(job: JobFacts) -> Iterator[Breach]:
     # A job that was to be cancelled is, when its worker is lost: that loss is not counted.
     ends = [e for e in job.log if e.attempt is None and e.after == "cancelled"]
     uncounted = any(lost[-1:]) and any(end.before in ON_WORKER for end in ends)
-    if job.lost_attempts != sum(lost) - uncounted:
-        yield _breach(job, f"It is said to have lost {job.lost_attempts} attempts.")
+    if job.row.lost_attempts != sum(lost) - uncounted:
+        yield _breach(job, f"It is said to have lost {job.row.lost_attempts} attempts.")
     counted = any(result.counted for result in job.results)
-    if job.state == "queued" and job.cancel_requested:
+    if job.row.state == "queued" and job.row.cancel_requested:
         yield _breach(job, "It is queued, and was to be cancelled.")
-    if job.state == "cancelled" and not counted and not job.cancel_requested:
+    if job.row.state == "cancelled" and not counted and not job.row.cancel_requested:
         yield _breach(job, "It was cancelled, and nobody asked for that.")
-    if job.state not in FINAL and job.reason:
+    if job.row.state not in FINAL and job.row.reason:
         yield _breach(job, "It goes on, and gives a reason for its end.")
     for attempt in job.attempts:
         if (attempt.state in LIVE) != (attempt.ended_at is None):
@@ -111,12 +115,12 @@ def in_pairs(job: JobFacts) -> Iterator[Breach]:
             sentence = (
                 f"It became {event.after}, and job and attempt did not take the step together."
             )
-            yield Breach(9, f"job {job.id}", sentence, job.log)
+            yield Breach(9, f"job {job.row.id}", sentence, job.log)
             return
         unpaired = event if of_attempt else None
     if unpaired is not None:
         sentence = f"Attempt {unpaired.attempt} became {unpaired.after}, and the job took no step."
-        yield Breach(9, f"job {job.id}", sentence, job.log)
+        yield Breach(9, f"job {job.row.id}", sentence, job.log)
 
 
 def as_logged(job: JobFacts) -> Iterator[Breach]:
@@ -143,21 +147,21 @@ def as_logged(job: JobFacts) -> Iterator[Breach]:
 
 
 def _of_job(
-    job: JobFacts, event: Event, holder: AttemptFacts | None
+    job: JobFacts, event: Event, holder: Attempt | None
 ) -> tuple[datetime | None, str | None, str]:
     """Time, worker and reason of one of the job's own steps, as the rows have them."""
     if event.before is None:
-        return job.created_at, None, ""
+        return job.row.created_at, None, ""
     worker = holder.worker if holder else None
     if event.after in FINAL:
-        return job.finished_at, None if event.before == "queued" else worker, job.reason
+        return job.row.finished_at, None if event.before == "queued" else worker, job.row.reason
     if holder is None:
         return None, None, ""
     named = {"leased": "granted", "running": "started"}.get(event.after, "ended")
     return _at(holder, named), worker, ""
 
 
-def _at(holder: AttemptFacts, step: str) -> datetime | None:
+def _at(holder: Attempt, step: str) -> datetime | None:
     times = {"granted": holder.granted_at, "started": holder.started_at}
     return times.get(step, holder.ended_at)
 
@@ -171,4 +175,4 @@ CHECKS = (as_submitted, as_counted, in_pairs, as_logged)
 
 
 def _breach(job: JobFacts, sentence: str) -> Breach:
-    return Breach(ROWS, f"job {job.id}", sentence, job.log)
+    return Breach(ROWS, f"job {job.row.id}", sentence, job.log)

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any, cast
 
-from sqlalchemy import Column, ForeignKeyConstraint, Row, Select, Table, and_, func, or_, select
+from sqlalchemy import Column, ForeignKeyConstraint, Row, Select, Table, and_, func, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -15,11 +15,9 @@ from service import models
 from service.history import record
 from service.maintenance.verify.agreement import ROWS, key_of, names_moment
 from service.maintenance.verify.reading import pages
+from service.maintenance.verify.statements import MOST
 from service.maintenance.verify.values import Breach
-from service.schemas.access import TokenKind
 
-MOST = 100
-"""Rows of one kind that are named; one is enough to know, and a thousand tell no more."""
 _BODIES = (models.ResultRow.document.key, models.TraceRow.body.key)
 """Columns that are too large to be read for nothing."""
 _MADE_BY = {
@@ -33,10 +31,11 @@ _MADE_BY = {
 
 
 def made_at_their_time(session: Session) -> Iterator[Breach]:
-    """11: submissions and lines of the audit log are of the time that their names tell."""
+    """11: submissions, exclusions and lines of the audit log are of the time in their names."""
     for model, at in (
         (models.Submission, models.Submission.created_at),
         (models.AuditEvent, models.AuditEvent.at),
+        (models.Exclusion, models.Exclusion.excluded_at),
     ):
         table = _table(model)
         query = select(table.c.id, table.c[at.key].label("at"))
@@ -92,31 +91,6 @@ def wrong_digests(session: Session) -> Iterator[Breach]:
                 yield Breach(ROWS, f"series {row.id}", "It is not named by what defines it.")
 
 
-def first_seen(session: Session) -> Iterator[Breach]:
-    """11: environments and revisions were first seen when something of theirs came."""
-    came = (
-        select(models.EnvironmentRow.digest)
-        .outerjoin(
-            models.ResultRow,
-            and_(
-                models.ResultRow.environment == models.EnvironmentRow.digest,
-                models.ResultRow.received_at == models.EnvironmentRow.first_seen_at,
-            ),
-        )
-        .where(models.ResultRow.id.is_(None))
-    )
-    for name in session.scalars(came.limit(MOST)):
-        yield Breach(ROWS, f"environments {name}", "No result came when it was first seen.")
-    submitted = select(models.Submission.id).where(
-        models.Submission.revision == models.Revision.name,
-        models.Submission.created_at == models.Revision.first_seen_at,
-    )
-    for name in session.scalars(
-        select(models.Revision.name).where(~submitted.exists()).limit(MOST)
-    ):
-        yield Breach(ROWS, f"revisions {name}", "Nothing was submitted when it was first seen.")
-
-
 def places_of_revisions(session: Session) -> Iterator[Breach]:
     """11: a revision stands where a submission said, or where it was first seen."""
     table = _table(models.Revision)
@@ -134,18 +108,6 @@ def places_of_revisions(session: Session) -> Iterator[Breach]:
             if row.dated != bool(dates) or row.ordered_at not in (dates or {row.first_seen_at}):
                 sentence = f"It stands at {row.ordered_at}, and nobody has said so."
                 yield Breach(ROWS, f"revisions {row.name}", sentence)
-
-
-def keys_of_submissions(session: Session) -> Iterator[Breach]:
-    """11: an idempotency key leads to the submission that was made with it."""
-    query = (
-        select(models.IdempotencyKey.key, models.Submission.id)
-        .join(models.Submission, models.Submission.id == models.IdempotencyKey.submission_id)
-        .where(models.IdempotencyKey.created_at != models.Submission.created_at)
-    )
-    for key, submission in session.execute(query.limit(MOST)):
-        sentence = f"It leads to submission {submission}, which was not made with it."
-        yield Breach(ROWS, f"idempotency_keys {key}", sentence)
 
 
 def what_was_made_is_there(session: Session) -> Iterator[Breach]:
@@ -190,27 +152,6 @@ def who_acted(session: Session) -> Iterator[Breach]:
             if row.actor != f"{row.kind} {row.name}"[:100]:
                 sentence = f"{row.actor} acted with token {row.token_id}, of {row.kind} {row.name}."
                 yield Breach(ROWS, f"audit_events {row.id}", sentence)
-
-
-def tokens_of_enrolments(session: Session) -> Iterator[Breach]:
-    """11: a code that was used led to a token; one for a worker to its token, made just then."""
-    of_another = (
-        (models.TokenRow.name != models.EnrolmentRow.worker)
-        | (models.TokenRow.kind != TokenKind.WORKER)
-        | (models.TokenRow.created_at != models.EnrolmentRow.used_at)
-    )
-    query = (
-        select(models.EnrolmentRow.id)
-        .outerjoin(models.TokenRow, models.TokenRow.id == models.EnrolmentRow.token_id)
-        .where(
-            or_(
-                models.EnrolmentRow.used_at.is_(None) != models.EnrolmentRow.token_id.is_(None),
-                and_(models.EnrolmentRow.worker.is_not(None), of_another),
-            )
-        )
-    )
-    for name in session.scalars(query.limit(MOST)):
-        yield Breach(ROWS, f"enrolments {name}", "It was used for another token, or for none.")
 
 
 def is_unreadable(error: DBAPIError) -> bool:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import or_, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Case, Status
@@ -38,15 +38,6 @@ def every_comparison(session: Session) -> Iterator[Breach]:
         for sentence in (*_request_faults(row), *_sides(session, row), *_tries(session, row)):
             yield Breach(ROWS, f"comparison {name}", sentence)
         session.expunge_all()
-    named = (models.ComparisonRow.baseline_submission, models.ComparisonRow.contender_submission)
-    owner = select(models.ComparisonRow.id).where(
-        or_(*(side == models.Submission.id for side in named))
-    )
-    sides = models.Submission.source.startswith(revisions.COMPARISON)
-    for name in session.scalars(
-        select(models.Submission.id).where(sides, ~owner.exists()).limit(100)
-    ):
-        yield Breach(ROWS, f"submission {name}", "It is a side of no comparison.")
 
 
 def _sides(session: Session, row: models.ComparisonRow) -> Iterator[str]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import and_, or_, select
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from service import models
 from service.analysis.detection.change import ChangePoint
@@ -20,9 +20,6 @@ from service.maintenance.verify.values import Breach
 from service.models import (
     AnalysisRow,
     ChangeRow,
-    ConfirmationRow,
-    FindingSeries,
-    Point,
     SettledWindow,
 )
 from service.schemas.findings import FindingKind
@@ -119,35 +116,6 @@ def every_suspicion(session: Session) -> Iterator[Breach]:
         )
         if sorted(session.scalars(made)) != sorted(row.comparisons):
             yield Breach(ROWS, subject, "Its comparisons are not those that were made for it.")
-
-
-def every_exclusion(session: Session) -> Iterator[Breach]:
-    """11: an exclusion was made when its name tells, and was undone by somebody or not at all."""
-    for row in session.scalars(select(models.Exclusion).order_by(models.Exclusion.id)):
-        if not names_moment(row.id, row.excluded_at):
-            sentence = f"It was not made at {row.excluded_at}, as its name tells."
-            yield Breach(ROWS, f"exclusion {row.id}", sentence)
-        if (row.undone_at is None) != (row.undone_by is None):
-            yield Breach(ROWS, f"exclusion {row.id}", "It was undone by nobody, or at no time.")
-
-
-def every_change(session: Session) -> Iterator[Breach]:
-    """11: a change is at points of its series, and what refers to it is about that series."""
-    first, last = aliased(Point), aliased(Point)
-    at_first = and_(
-        first.series_id == ChangeRow.series_id,
-        first.result_id == ChangeRow.first_bad_result,
-        first.revision == ChangeRow.first_bad,
-        first.revision_at == ChangeRow.first_bad_at,
-    )
-    at_last = and_(last.series_id == ChangeRow.series_id, last.revision == ChangeRow.last_good)
-    misplaced = or_(~select(first).where(at_first).exists(), ~select(last).where(at_last).exists())
-    for name in session.scalars(select(ChangeRow.id).where(misplaced)):
-        yield Breach(ROWS, f"change {name}", "It is at no point of its series.")
-    for model in (FindingSeries, ConfirmationRow):
-        about = select(ChangeRow.id).join(model, model.change_id == ChangeRow.id)
-        for name in session.scalars(about.where(model.series_id != ChangeRow.series_id)):
-            yield Breach(ROWS, f"change {name}", f"{model.__tablename__} has it in another series.")
 
 
 def shown_changes(session: Session) -> Iterator[Breach]:

@@ -22,6 +22,7 @@ from service.maintenance.verify import (
 from service.maintenance.verify.agreement import ROWS
 from service.maintenance.verify.comparison_rows import GATE
 from service.maintenance.verify.reading import every_job
+from service.maintenance.verify.statements import ROW_CHECKS
 from service.maintenance.verify.values import Breach, CheckOutcome, Finding, VerificationReport
 
 PROMISES = {
@@ -52,37 +53,24 @@ def _together(rule: Callable[[Session], Iterable[Breach]]) -> Look:
 
 _COUNTED: Sequence[Look] = (_each_job, series.every_result, comparison_rows.every_pass)
 """What gives the breaches of one job, one result, one pass at a time."""
-_RULES: Sequence[Look] = tuple(
-    map(
-        _together,
-        (
-            any_row.made_at_their_time,
-            any_row.lost_parents,
-            any_row.wrong_digests,
-            any_row.first_seen,
-            any_row.places_of_revisions,
-            any_row.keys_of_submissions,
-            any_row.what_was_made_is_there,
-            any_row.numbered_without_gap,
-            any_row.tokens_of_enrolments,
-            any_row.who_acted,
-            finding_rows.every_change,
-            finding_rows.shown_changes,
-            finding_rows.every_finding,
-            finding_rows.every_suspicion,
-            finding_rows.every_exclusion,
-            series.series_of_nobody,
-            whole.every_trace,
-            whole.eligible_workers,
-            whole.devices_of_workers,
-            whole.one_job_per_device,
-            whole.groups_of_jobs,
-            whole.slots_fire_once,
-            whole.nothing_is_half_there,
-            comparison_rows.every_comparison,
-            guards.wrong_guards,
-        ),
-    )
+_RULES: Sequence[Callable[[Session], Iterable[Breach]]] = (
+    any_row.made_at_their_time,
+    any_row.lost_parents,
+    any_row.wrong_digests,
+    any_row.places_of_revisions,
+    any_row.what_was_made_is_there,
+    any_row.numbered_without_gap,
+    any_row.who_acted,
+    finding_rows.shown_changes,
+    finding_rows.every_finding,
+    finding_rows.every_suspicion,
+    whole.every_trace,
+    whole.eligible_workers,
+    whole.devices_of_workers,
+    whole.one_job_per_device,
+    comparison_rows.every_comparison,
+    guards.wrong_guards,
+    *ROW_CHECKS,
 )
 NAMED = 20
 """Breaches of one promise that are named; the others are counted."""
@@ -124,7 +112,7 @@ def check(session: Session) -> VerificationReport:
 
     counts = dict.fromkeys(_COUNTED, 0)
     broken_off = False
-    for look in (*_COUNTED, *_RULES):
+    for look in (*_COUNTED, *map(_together, _RULES)):
         try:
             for breaches in look(session):
                 note(breaches)

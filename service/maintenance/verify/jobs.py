@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from service.maintenance.verify.values import Breach, Event, JobFacts, ResultFacts
+from service.maintenance.verify.values import Breach, Event, JobFacts
+from service.models import ResultRow
 
 JOB_STEPS: frozenset[tuple[str | None, str]] = frozenset(
     {
@@ -49,13 +50,13 @@ def ends_once(job: JobFacts) -> Iterator[Breach]:
     if ends and places[-1] > ends[0]:
         after = places[places.index(ends[0]) + 1]
         yield _breach(1, job, "It went on after its end.", job.log[: after + 1])
-    if job.finished != (job.state in FINAL):
-        yield _breach(1, job, f"It is {job.state}, and its time of ending says otherwise.")
+    if (job.row.finished_at is not None) != (job.row.state in FINAL):
+        yield _breach(1, job, f"It is {job.row.state}, and its time of ending says otherwise.")
     live = [attempt.number for attempt in job.attempts if attempt.state in LIVE]
-    if job.state in ON_WORKER and not live:
-        yield _breach(1, job, f"It is {job.state} and nobody holds it, so it can never end.")
-    if job.state not in ON_WORKER and live:
-        yield _breach(1, job, f"It is {job.state}, and attempt {live[0]} is still live.")
+    if job.row.state in ON_WORKER and not live:
+        yield _breach(1, job, f"It is {job.row.state} and nobody holds it, so it can never end.")
+    if job.row.state not in ON_WORKER and live:
+        yield _breach(1, job, f"It is {job.row.state}, and attempt {live[0]} is still live.")
 
 
 def answers_are_kept(job: JobFacts) -> Iterator[Breach]:
@@ -74,14 +75,16 @@ def counts_once(job: JobFacts) -> Iterator[Breach]:
         yield _breach(3, job, f"{len(counted)} results count.")
     for result in counted:
         yield from _rightly_counted(job, result)
-    if not counted and job.state in ("succeeded", "failed"):
-        yield _breach(3, job, f"It is {job.state}, and no result counts.")
+    if not counted and job.row.state in ("succeeded", "failed"):
+        yield _breach(3, job, f"It is {job.row.state}, and no result counts.")
 
 
-def _rightly_counted(job: JobFacts, result: ResultFacts) -> Iterator[Breach]:
+def _rightly_counted(job: JobFacts, result: ResultRow) -> Iterator[Breach]:
     number = result.attempt
-    if number != job.attempt:
-        sentence = f"The result of attempt {number} counts, and attempt {job.attempt} is the last."
+    if number != job.row.attempt:
+        sentence = (
+            f"The result of attempt {number} counts, and attempt {job.row.attempt} is the last."
+        )
         yield _breach(3, job, sentence)
     holder = next((attempt for attempt in job.attempts if attempt.number == number), None)
     if holder is None:
@@ -91,10 +94,10 @@ def _rightly_counted(job: JobFacts, result: ResultFacts) -> Iterator[Breach]:
         sentence = f"{result.worker}'s result counts, and {holder.worker} held attempt {number}."
         yield _breach(3, job, sentence)
     expected = OUTCOMES.get(result.status, ("failed", "failed"))
-    if (holder.state, job.state) != expected:
+    if (holder.state, job.row.state) != expected:
         sentence = (
             f"A result with status {result.status} counts, and attempt {number} is {holder.state} "
-            f"and the job {job.state}."
+            f"and the job {job.row.state}."
         )
         yield _breach(3, job, sentence)
 
@@ -102,8 +105,10 @@ def _rightly_counted(job: JobFacts, result: ResultFacts) -> Iterator[Breach]:
 def attempts_are_numbered(job: JobFacts) -> Iterator[Breach]:
     """4: attempts are 1, 2, 3 ..., in the rows and in the log."""
     rows = [attempt.number for attempt in job.attempts]
-    if rows != list(range(1, len(rows) + 1)) or job.attempt != len(rows):
-        sentence = f"Its attempts are {rows or 'none'}, and its latest is said to be {job.attempt}."
+    if rows != list(range(1, len(rows) + 1)) or job.row.attempt != len(rows):
+        sentence = (
+            f"Its attempts are {rows or 'none'}, and its latest is said to be {job.row.attempt}."
+        )
         yield _breach(4, job, sentence)
     granted = [
         (place, event.attempt)
@@ -153,7 +158,7 @@ def is_explained(job: JobFacts) -> Iterator[Breach]:
             return
         states[event.attempt] = event.after
     rows: dict[int | None, str] = {attempt.number: attempt.state for attempt in job.attempts}
-    rows[None] = job.state
+    rows[None] = job.row.state
     for number in sorted(rows.keys() | states.keys(), key=lambda attempt: attempt or 0):
         if rows.get(number) != states.get(number):
             sentence = f"{_name(number)} is {rows.get(number)}; the log says {states.get(number)}."
@@ -177,4 +182,4 @@ def _name(number: int | None) -> str:
 def _breach(
     promise: int, job: JobFacts, sentence: str, history: Sequence[Event] | None = None
 ) -> Breach:
-    return Breach(promise, f"job {job.id}", sentence, job.log if history is None else history)
+    return Breach(promise, f"job {job.row.id}", sentence, job.log if history is None else history)

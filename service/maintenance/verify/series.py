@@ -6,10 +6,10 @@ import math
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
-from sqlalchemy import select
+from sqlalchemy import Table, select
 from sqlalchemy.orm import Session, undefer
 
 from benchmarks import contracts
@@ -18,7 +18,7 @@ from service.errors import Invalid
 from service.history import queries, record, replicates, types
 from service.jobs.validation import check_result
 from service.maintenance.verify.agreement import ROWS, names_moment
-from service.maintenance.verify.reading import history_of
+from service.maintenance.verify.reading import history_of, pages
 from service.maintenance.verify.values import Breach
 
 BATCH = 16
@@ -29,18 +29,14 @@ _CLOSE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """A result's row, and what its job, revision and attempt say; None where there is none."""
+    """A result's row with those that it refers to; None where there is none."""
 
     row: models.ResultRow
-    spec: Any
-    project: str | None
-    job_revision: str | None
-    revision_at: Any
-    worker: str | None
-    ended_at: Any
+    job: models.Job | None
+    revision: models.Revision | None
+    attempt: models.Attempt | None
     points: dict[str, Any]
     """By series."""
-    group_id: str | None
     excluded: frozenset[str]
     """Of the replicates of these cases: the results that somebody has taken out."""
     made: dict[str, str]
@@ -49,64 +45,23 @@ class _Stored:
 
 def every_result(session: Session) -> Iterator[Sequence[Breach]]:
     """Yield the breaches of each result, the oldest first."""
-    last = ""
-    fields = (
-        *(models.Job.spec, models.Job.project, models.Job.revision, models.Job.group_id),
-        models.Revision.ordered_at,
+    row, attempt = models.ResultRow, models.Attempt
+    query = (
+        select(row.id, row, models.Job, models.Revision, attempt)
+        .outerjoin(models.Job, models.Job.id == row.job_id)
+        .outerjoin(models.Revision, models.Revision.name == row.revision)
+        .outerjoin(attempt, (attempt.job_id == row.job_id) & (attempt.number == row.attempt))
+        .options(undefer(row.document))
     )
-    while True:
-        query = (
-            select(models.ResultRow, *fields, models.Attempt.worker, models.Attempt.ended_at)
-            .outerjoin(models.Job, models.Job.id == models.ResultRow.job_id)
-            .outerjoin(models.Revision, models.Revision.name == models.ResultRow.revision)
-            .outerjoin(
-                models.Attempt,
-                (models.Attempt.job_id == models.ResultRow.job_id)
-                & (models.Attempt.number == models.ResultRow.attempt),
-            )
-            .where(models.ResultRow.id > last)
-            .order_by(models.ResultRow.id)
-            .limit(BATCH)
-            .options(undefer(models.ResultRow.document))
-        )
-        rows = session.execute(query).all()
-        if not rows:
-            return
-        last = rows[-1][0].id
-        ids = [row[0].id for row in rows]
+    for rows in pages(session, query, (cast(Table, row.__table__).c.id,), BATCH):
+        ids = [row.id for row in rows]
         points, made = _points(session, ids), _made(session, ids)
-        excluded = _excluded(session, [row.group_id for row in rows])
-        for row, spec, project, revision, group_id, revision_at, worker, ended_at in rows:
-            stored = _Stored(
-                row=row,
-                spec=spec,
-                project=project,
-                job_revision=revision,
-                revision_at=revision_at,
-                worker=worker,
-                ended_at=ended_at,
-                points=points.get(row.id, {}),
-                group_id=group_id,
-                excluded=excluded,
-                made=made.get(row.id, {}),
-            )
+        excluded = _excluded(session, [job.group_id for _, _, job, *_ in rows if job])
+        for name, result, job, revision, held in rows:
+            others = (points.get(name, {}), excluded, made.get(name, {}))
+            stored = _Stored(result, job, revision, held, *others)
             yield list(_result(session, stored))
         session.expunge_all()
-
-
-def series_of_nobody(session: Session) -> Iterator[Breach]:
-    """11: series that did not come with any result."""
-    came = (
-        select(models.Point.result_id)
-        .join(models.ResultRow, models.ResultRow.id == models.Point.result_id)
-        .where(
-            models.Point.series_id == models.SeriesRow.id,
-            models.ResultRow.received_at == models.SeriesRow.created_at,
-        )
-    )
-    strange = select(models.SeriesRow.id).where(~came.exists())
-    for name in session.scalars(strange.limit(100)):
-        yield Breach(ROWS, f"series {name}", "No result came when it was made.")
 
 
 def _result(session: Session, stored: _Stored) -> Iterator[Breach]:
@@ -148,19 +103,19 @@ def _document(row: models.ResultRow) -> bytes | None:
 
 def _disagreements(stored: _Stored, result: contracts.Result) -> Iterator[str]:
     """Yield each way in which the row differs from its document, its job or its attempt."""
-    row = stored.row
+    row, job, attempt = stored.row, stored.job, stored.attempt
     expected_by_name = {
         "status": (result.status.value, "document"),
         "reason": (result.reason, "document"),
         "case_key": (result.case.key, "document"),
         "measured_at": (result.measured_at, "document"),
         "environment": (record.facts_digest(result.environment.facts), "document"),
-        "project": (stored.project, "job"),
-        "revision": (stored.job_revision, "job"),
-        "worker": (stored.worker, "attempt"),
+        "project": (job and job.project, "job"),
+        "revision": (job and job.revision, "job"),
+        "worker": (attempt and attempt.worker, "attempt"),
     }
     if row.counted:
-        expected_by_name["received_at"] = (stored.ended_at, "attempt")
+        expected_by_name["received_at"] = (attempt and attempt.ended_at, "attempt")
     for name, (expected, whose) in expected_by_name.items():
         if getattr(row, name) != expected:
             yield f"Its {name} is {getattr(row, name)}; its {whose} says {expected}."
@@ -188,7 +143,7 @@ def _same_verdict(row: models.ResultRow, result: contracts.Result) -> bool:
 
 def _spec(stored: _Stored) -> contracts.JobSpec | None:
     try:
-        return None if stored.spec is None else contracts.JobSpec.model_validate(stored.spec)
+        return contracts.JobSpec.model_validate(stored.job.spec) if stored.job else None
     except ValidationError:
         return None
 
@@ -200,8 +155,8 @@ def _makes(
 
     None where nothing does: it does not count, or another replicate's name stands for both.
     """
-    row, spec = stored.row, _spec(stored)
-    if spec is None or stored.revision_at is None:
+    row, job, spec = stored.row, stored.job, _spec(stored)
+    if job is None or spec is None or stored.revision is None:
         return None
     if not (
         row.counted
@@ -210,24 +165,24 @@ def _makes(
     ):
         return None
     if spec.protocol.replicates == 1:
-        return replace(queries.stored_of(row), project=stored.project or "", parts=(row.id,))
+        return replace(queries.stored_of(row), project=job.project, parts=(row.id,))
     if replicates.part_of(session, row.id)[0] != row.id:
         return None
-    parts = replicates.parts_of_whole(session, stored.group_id or "", spec.protocol.replicates)
+    parts = replicates.parts_of_whole(session, job.group_id, spec.protocol.replicates)
     return next((part for part in parts if part.id == row.id), None)
 
 
 def _expected_points(stored: _Stored, made: types.StoredResult | None) -> dict[str, dict[str, Any]]:
     """The points that a result makes, by series, whatever came before or after it."""
-    if made is None:
+    if made is None or stored.revision is None:
         return {}
     samples = record.series_of(made.result, made.project)
-    points = record.points_of(made, stored.revision_at, samples)
+    points = record.points_of(made, stored.revision.ordered_at, samples)
     excluded = not stored.excluded.isdisjoint(made.parts)
     return {point["series_id"]: {**point, "excluded": excluded} for point in points}
 
 
-def _excluded(session: Session, group_ids: Sequence[str | None]) -> frozenset[str]:
+def _excluded(session: Session, group_ids: Sequence[str]) -> frozenset[str]:
     of_groups = select(models.ResultRow.id).join(
         models.Job, models.Job.id == models.ResultRow.job_id
     )

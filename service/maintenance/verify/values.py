@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+
+from service.models import Attempt, Job, ResultRow, Submission
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,62 +23,14 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptFacts:
-    """An attempt as its row has it."""
-
-    number: int
-    worker: str
-    state: str
-    granted_at: datetime
-    started_at: datetime | None
-    ended_at: datetime | None
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class ResultFacts:
-    """A stored result without its document."""
-
-    id: str
-    attempt: int
-    worker: str
-    status: str
-    counted: bool
-
-
-@dataclass(frozen=True, slots=True)
 class JobFacts:
-    """All that the database says of one job: its row, and in order attempts, results, log."""
+    """All that the database says of one job: rows, in order attempts and results, and its log."""
 
-    id: str
-    state: str
-    attempt: int
-    case_key: str
-    spec: dict[str, Any]
-    project: str
-    revision: str
-    requires: str
-    rank: int
-    position: int
-    group_id: str
-    replicate: int
-    kept_for: str | None
-    lost_attempts: int
-    cancel_requested: bool
-    reason: str
-    rerun_of: str | None
-    created_at: datetime
-    finished_at: datetime | None
-    submitted: tuple[str | None, str | None, str | None]
-    """Project, revision and suite of its submission; each None where there is none."""
-    attempts: Sequence[AttemptFacts]
-    results: Sequence[ResultFacts]
+    row: Job
+    submission: Submission | None
+    attempts: Sequence[Attempt]
+    results: Sequence[ResultRow]
     log: Sequence[Event]
-
-    @property
-    def finished(self) -> bool:
-        """Return True if the job's row has a time of ending."""
-        return self.finished_at is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from builders.profiled import H200, MIXED, a_profile
 from benchmarks.catalog import catalog
 from benchmarks.contracts import Bottleneck, Environment, Verdict
 from benchmarks.diagnosis.merge import merge
-from benchmarks.diagnosis.verdict import judge
+from benchmarks.diagnosis.verdict import diagnose
 from cli.output import result_panel
 from cli.output.console import Console
 from service.analysis.summary import summarise
@@ -92,7 +92,7 @@ def test_no_other_headline_is_doubted_for_the_stall() -> None:
 def test_all_evidence_is_a_share_that_is_explained() -> None:
     kinds = dict.fromkeys(labels.KINDS, 0.01)
     replicate = STEADY.replicates[0].model_copy(update={"profile": a_profile(0.09, kinds, MIXED)})
-    found = judge([replicate, *STEADY.replicates[1:]], H200).evidence
+    found = diagnose([replicate, *STEADY.replicates[1:]], H200).evidence
     kernels = set(catalog.axes()["attention"].values) - {"auto"}
     assert set(found) | {f"attention_{kernel}" for kernel in kernels} == set(labels.EVIDENCE)
     assert all(one.value.endswith("%") and one.meaning for one in runs.evidence(found))

@@ -137,8 +137,8 @@ def test_the_use_of_a_session_is_a_use_of_its_token(doorman: Doorman) -> None:
     long_ago = made.created_at - timedelta(minutes=10)
     with doorman.database.writing() as session:
         session.execute(update(TokenRow).values(last_used_at=long_ago))
-    doorman.door._touched[made.id] -= 600.0  # ten minutes later
-    doorman.door._wrote_s -= 600.0
+    doorman.authenticator._touched[made.id] -= 600.0  # ten minutes later
+    doorman.authenticator._wrote_s -= 600.0
     assert doorman.client.get("/jobs").status_code == 200
     with doorman.database.reading() as session:
         noted = session.get_one(TokenRow, made.id).last_used_at

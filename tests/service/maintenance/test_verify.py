@@ -27,7 +27,7 @@ from service.jobs.submit import submit
 from service.jobs.types import Holder, Terms
 from service.maintenance.verify import CheckOutcome, check, guards, verify
 from service.maintenance.verify.jobs import ATTEMPT_STEPS, FINAL, JOB_STEPS
-from tests.service.test_log_and_guards import LEGAL_ATTEMPT, LEGAL_JOB
+from tests.service.jobs.test_transitions import LEGAL_ATTEMPT, LEGAL_JOB
 
 pytestmark = pytest.mark.both_databases
 

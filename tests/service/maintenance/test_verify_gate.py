@@ -17,8 +17,6 @@ from service.maintenance.verify.invariants import check
 from service.maintenance.verify.values import CheckOutcome
 from service.models import ComparisonJob, ComparisonRow
 
-pytestmark = pytest.mark.both_databases
-
 
 @pytest.fixture
 def gate(client: TestClient, hand: Hand) -> GateHand:
@@ -49,6 +47,7 @@ def after(database: Database, change: Any, **values: Any) -> str:
     return sentence
 
 
+@pytest.mark.both_databases
 def test_a_pass_with_its_data_behind_it_holds(database: Database, passed: dict[str, Any]) -> None:
     assert passed["outcome"] == "pass"
     with database.reading() as session:
@@ -151,6 +150,7 @@ def test_a_pass_on_two_devices_is_found(database: Database, passed: dict[str, An
     assert "is not what its result says" in report.findings[9].sentence
 
 
+@pytest.mark.both_databases
 def test_a_number_that_no_result_says_is_found(database: Database, passed: dict[str, Any]) -> None:
     assert passed["outcome"] == "pass"
     with database.reading() as session:
@@ -160,6 +160,7 @@ def test_a_number_that_no_result_says_is_found(database: Database, passed: dict[
     assert "is not what its result says for resnet50" in said
 
 
+@pytest.mark.both_databases
 def test_a_case_that_lacks_one_revision_is_found(
     database: Database, passed: dict[str, Any]
 ) -> None:

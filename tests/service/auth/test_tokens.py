@@ -167,7 +167,7 @@ def test_use_is_noted_at_most_once_a_minute(doorman: Doorman) -> None:
     first = used()
     assert first is not None
     assert used() == first
-    doorman.door._touched.clear()
+    doorman.authenticator._touched.clear()
     assert used() == first  # the database knows better than this replica
 
 
@@ -182,7 +182,7 @@ def test_the_uses_of_all_tokens_are_written_together(doorman: Doorman) -> None:
     doorman.ask("GET", "/api/v1/jobs", first.token)
     doorman.ask("GET", "/api/v1/jobs", second.token)
     assert noted() == {first.id}  # the second came within the same second
-    doorman.door._wrote_s -= 1.0
+    doorman.authenticator._wrote_s -= 1.0
     doorman.ask("GET", "/api/v1/jobs", first.token)
     assert noted() == {first.id, second.id}
 
@@ -422,7 +422,7 @@ def test_a_token_that_was_ended_elsewhere_is_refused_within_a_second(
             if end == "revoke":
                 token_store.revoke(session, made.id, now_of(session))
             else:
-                token_store.rotate(session, doorman.door.key, made.id, now_of(session))
+                token_store.rotate(session, doorman.authenticator.key, made.id, now_of(session))
         clock.now_s += 1
         assert doorman.ask("GET", JOBS, made.token).status_code == 401
         assert doorman.ask("GET", JOBS, other.token).status_code == 200

@@ -18,8 +18,6 @@ from service.database.session import Database
 from service.history import queries
 from service.models import EnvironmentRow, Exclusion, Point
 
-pytestmark = pytest.mark.both_databases
-
 
 def submit(client: TestClient, day: int, **axes: str) -> None:
     body = {
@@ -57,6 +55,7 @@ def figures(client: TestClient) -> str:
     return plain(text[text.index('<dl class="figures">') : text.index("</dl>")])
 
 
+@pytest.mark.both_databases
 def test_an_excluded_result_is_not_the_latest(client: TestClient, hand: Hand) -> None:
     measure(hand, 1, 100.0)
     exclude(client, measure(hand, 2, 1.0))
@@ -111,6 +110,7 @@ def test_a_metric_told_in_two_units_has_a_tab_for_each(client: TestClient, hand:
         assert own == (f"/series/{series['id']}", f"Throughput in {series['unit']}")
 
 
+@pytest.mark.both_databases
 def test_a_long_history_keeps_its_newest_facts_and_reasons(
     client: TestClient, database: Database
 ) -> None:
@@ -143,6 +143,7 @@ def excluded(result_id: str, number: int) -> Exclusion:
     )  # fmt: skip
 
 
+@pytest.mark.both_databases
 def test_each_revision_shows_the_measurement_that_a_comparison_takes(database: Database) -> None:
     """The database's choice against the plain one, over histories of every kind."""
     chance = random.Random(5)
@@ -166,6 +167,7 @@ def test_each_revision_shows_the_measurement_that_a_comparison_takes(database: D
             assert empty.points == ()
 
 
+@pytest.mark.both_databases
 def test_of_too_many_series_the_overview_shows_those_with_the_newest_revisions(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,6 @@
 """Writes every stored result of a service as one JSON document a line, oldest first.
 
-``python benchmarks/results/collect.py http://127.0.0.1:8765 > results.jsonl``
+``python trials/stored_results.py http://127.0.0.1:8765 > results.jsonl``
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 def get(url: str) -> dict[str, Any]:
     """The JSON object that ``url`` answers with."""
-    with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 - the caller names it
+    with urllib.request.urlopen(url, timeout=60) as answer:
         document: dict[str, Any] = json.load(answer)
         return document
 
@@ -34,7 +34,7 @@ def main(service: str) -> None:
     """Print them in the order in which they were measured."""
     ordered = sorted(summaries(service), key=lambda summary: str(summary["measured_at"]))
     for summary in ordered:
-        print(json.dumps(get(f"{service}/api/v1/results/{summary['id']}")))  # noqa: T201
+        print(json.dumps(get(f"{service}/api/v1/results/{summary['id']}")))
 
 
 if __name__ == "__main__":

@@ -13,8 +13,6 @@ from service.database.session import Database
 from service.history.run_noise import repeats_of
 from service.models import Point
 
-pytestmark = pytest.mark.both_databases
-
 
 def changes(client: TestClient, baseline: int, contender: int) -> Any:
     revisions = {"baseline": long.revision_of(baseline), "contender": long.revision_of(contender)}
@@ -34,6 +32,7 @@ def history(client: TestClient, values: list[float], replicates: int = 1) -> Non
         long.analyse(session, long.SERIES, long.START)
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(
     ("factor", "verdict", "undecided"),
     [(0.86, "slower", False), (0.951, "slower", False), (0.999, "unclear", False)],

@@ -24,8 +24,6 @@ from service.schemas.catalog import Catalog
 from service.schemas.jobs import Submitted
 from service.wording import formats
 
-pytestmark = pytest.mark.both_databases
-
 SMOKE = suites.suite("smoke")
 
 
@@ -75,6 +73,7 @@ def _took(database: Database, seconds: float) -> None:
             attempt.ended_at = attempt.started_at + timedelta(seconds=seconds)
 
 
+@pytest.mark.both_databases
 def test_what_cases_took_before_is_what_they_are_expected_to_take(
     client: TestClient, hand: Hand, database: Database
 ) -> None:
@@ -117,6 +116,7 @@ def test_a_part_of_a_suite_takes_its_part_of_the_time(client: TestClient) -> Non
     assert said.startswith(f"About {formats.duration(part)} for 3 cases")
 
 
+@pytest.mark.both_databases
 def test_of_a_part_that_was_measured_the_time_is_what_its_own_cases_took(
     client: TestClient, hand: Hand, database: Database
 ) -> None:
@@ -236,6 +236,7 @@ def test_a_gate_says_beforehand_how_long_its_pairs_take(client: TestClient) -> N
     assert "6 cases x 4 to 5 pairs" in estimate.of_gate(gate_request(policy=policy), told)
 
 
+@pytest.mark.both_databases
 def test_a_gate_goes_by_what_its_cases_took_before_in_one_process_each(
     client: TestClient, hand: Hand, database: Database
 ) -> None:
@@ -261,7 +262,7 @@ def test_a_budget_that_cannot_suffice_is_told_at_the_start(client: TestClient) -
 
 def test_the_budget_of_the_documents_example_suffices(client: TestClient) -> None:
     """For the seven pairs that most equal cases need, by the service's own estimate."""
-    text = (Path(__file__).parents[2] / "docs" / "gate.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "gate.md").read_text()
     [budget] = re.findall(r"--suite smoke --budget (\S+)", text)
     told = Catalog.model_validate(client.get("/api/v1/catalog").json())
     policy = {"min_pairs": 7}

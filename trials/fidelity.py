@@ -1,8 +1,8 @@
-"""Does the harness slow down what it measures? A plain loop beside the timed one, interleaved.
+"""Compares the harness with a plain loop, interleaved: how much slower does measuring make a step?
 
-``python -m benchmarks.measure.fidelity`` prints one JSON line per case: step times of the plain
-loop and of the harness in turn, and the median of their pairwise ratios; then one line that says
-what the harness takes of the host per step. The claims that go with it are tests: ``make gpu``.
+``python -m trials.fidelity`` prints one JSON line per case: step times of both loops in
+turn, and the median of their pairwise ratios. A last line has the harness's time on the host per
+step. ``make gpu`` tests the claims about them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import torch
 from torch import Tensor
@@ -40,9 +40,8 @@ CASES = (
 )
 """An eager case of each workload that keeps a big GPU busy, so that half a percent can be seen.
 
-The U-Net's faster rungs wait for the host, and on a shared host their spans of three seconds differ
-by 6 % from one to the next, whichever loop runs. What the harness does to such a step is bounded by
-`host_cost`.
+The U-Net's faster rungs wait for the host. On a shared host their spans of three seconds differ by
+6 %, whichever loop runs; `host_cost` bounds the harness's part in such a step.
 """
 
 
@@ -72,15 +71,9 @@ def compare(
 ) -> Fidelity:
     """Time both loops ``pairs`` times in turn, each for about ``span_s``, in this process.
 
-    Both step the same model, so that memory addresses and compiled code are the same; the plain
-    loop is written out here and shares no code with `benchmarks.measure.loop`.
-
-    Args:
-        case: what is trained.
-        context: where.
-        pairs: how many of each.
-        span_s: seconds that one loop is timed.
-        beside: what goes on elsewhere while the harness runs, as a worker watches the device.
+    Both step the same model, so that memory addresses and compiled code are the same. The plain
+    loop is written out here and shares no code with `benchmarks.measure.loop`. ``beside`` is active
+    while the harness runs, as a worker watches the device.
     """
     case = catalog.normalise(case, context.device.type)
     recipe = session.build(case, context)
@@ -117,7 +110,8 @@ def _name(context: Context) -> str:
 def _plain(trainer: Trainer, ring: Iterator[Batch], steps: int) -> float:
     """Seconds per step of a loop as anyone would write it: no events, no limit on run-ahead."""
     recipe, model, optimizer = trainer.recipe, trainer.model, trainer.optimizer
-    with flags.QuietCollector():  # the same pause before both loops, or one has the cooler device
+    # The same pause before both loops, or one has the cooler device.
+    with flags.collector(replace(recipe, collect_garbage=False)):
         drain(trainer.device)
         from_s = time.perf_counter()
         for _ in range(steps):
@@ -135,7 +129,7 @@ def _plain(trainer: Trainer, ring: Iterator[Batch], steps: int) -> float:
 
 def _harness(passes: Passes, trainer: Trainer, ring: Iterator[Batch]) -> float:
     rule = StopRule(passes.protocol, passes.protocol.block_min_steps)
-    with flags.QuietCollector():
+    with flags.collector(replace(trainer.recipe, collect_garbage=False)):
         times = loop.run(trainer, ring, passes.watched("synth", rule)).times.step
     return sum(times) / len(times)
 
@@ -161,7 +155,7 @@ class HostCost:
 def host_cost(context: Context, steps: int = 2_000, repetitions: int = 5) -> HostCost:
     """Time the harness's loop around a step that does nothing.
 
-    Whoever waits for the host pays this on top of every step; a busy device hides it.
+    A step that waits for the host pays this in full; a busy device hides it.
     """
     case = catalog.normalise(contracts.Case(workload="nanogpt", preset="tiny"), context.device.type)
     trainer = _Still(session.build(case, context), context.device)
@@ -174,7 +168,7 @@ def host_cost(context: Context, steps: int = 2_000, repetitions: int = 5) -> Hos
 
 def _harness_wall(passes: Passes, trainer: Trainer, batch: Batch) -> float:
     rule = StopRule(passes.protocol, passes.protocol.block_min_steps)
-    with flags.QuietCollector():
+    with flags.collector(replace(trainer.recipe, collect_garbage=False)):
         timed = loop.run(trainer, itertools.repeat(batch), passes.watched("synth", rule))
     return timed.wall_s / len(timed.times.step)
 
@@ -188,8 +182,8 @@ def main() -> int:
     context = Context(choose(None), cache_folder())
     for case in CASES:
         comparison = compare(case, context, options.pairs, options.span_s)
-        print(json.dumps({**asdict(comparison), "ratio": comparison.ratio}), flush=True)  # noqa: T201
-    print(json.dumps(asdict(host_cost(context))))  # noqa: T201
+        print(json.dumps({**asdict(comparison), "ratio": comparison.ratio}), flush=True)
+    print(json.dumps(asdict(host_cost(context))))
     return 0
 
 

@@ -28,8 +28,6 @@ from service.jobs.requests import SubmissionRequest
 from service.maintenance.verify import verify
 from service.models import Job, WorkerRow
 
-pytestmark = pytest.mark.both_databases
-
 WORKLOADS = ("nanogpt", "resnet50", "unet")
 Told = dict[str, Any]
 PATIENCE = timedelta(minutes=15)
@@ -89,6 +87,7 @@ def sound(client: TestClient) -> bool:
     return True
 
 
+@pytest.mark.both_databases
 def test_every_case_has_a_process_in_every_round_and_each_round_goes_the_other_way(
     client: TestClient, hand: Hand, submitted: Told
 ) -> None:
@@ -117,6 +116,7 @@ def test_cases_with_fewer_replicates_than_others_are_done_sooner() -> None:
     ]
 
 
+@pytest.mark.both_databases
 def test_the_replicates_of_a_case_are_one_point(
     client: TestClient, hand: Hand, submitted: Told
 ) -> None:
@@ -187,6 +187,7 @@ def test_a_point_is_as_new_as_its_last_replicate(client: TestClient, hand: Hand)
         assert replicates.received_after(session, [first], after) == frozenset()
 
 
+@pytest.mark.both_databases
 def test_a_replicate_that_is_posted_twice_is_taken_once(
     client: TestClient, hand: Hand, submitted: Told
 ) -> None:
@@ -245,6 +246,7 @@ def test_a_worker_that_gives_its_only_replicate_back_keeps_none(
     assert sound(client)
 
 
+@pytest.mark.both_databases
 def test_a_worker_that_is_gone_loses_what_is_kept_for_it_and_each_has_a_point(
     client: TestClient, hand: Hand
 ) -> None:
@@ -271,6 +273,7 @@ def test_a_worker_that_is_gone_loses_what_is_kept_for_it_and_each_has_a_point(
     assert sound(client)
 
 
+@pytest.mark.both_databases
 def test_a_worker_that_may_no_longer_do_a_job_lets_another_do_it(
     client: TestClient, hand: Hand
 ) -> None:
@@ -380,6 +383,7 @@ def test_a_replicate_that_fails_ends_its_case_and_no_other(
     assert sound(client)
 
 
+@pytest.mark.both_databases
 def test_a_replicate_that_is_quarantined_ends_its_case(
     client: TestClient, hand: Hand, expire: Callable[[], types.Swept]
 ) -> None:
@@ -392,6 +396,7 @@ def test_a_replicate_that_is_quarantined_ends_its_case(
     assert sound(client)
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("held", [False, True])
 def test_a_case_can_be_cancelled_by_any_of_its_replicates(
     client: TestClient, hand: Hand, submitted: Told, held: bool
@@ -409,6 +414,7 @@ def test_a_case_can_be_cancelled_by_any_of_its_replicates(
     assert sound(client)
 
 
+@pytest.mark.both_databases
 def test_an_excluded_replicate_takes_the_point_of_its_case_out(
     client: TestClient, hand: Hand
 ) -> None:

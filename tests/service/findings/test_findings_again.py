@@ -3,7 +3,7 @@
 import pytest
 from builders import long_series as long
 from builders.long_series import DROPPED, STEADY, noisy
-from builders.looked import QUIET, arrive, only, told_in_order
+from builders.looked import QUIET, arrive, findings_in_order, only
 from sqlalchemy.orm import Session
 
 from service import findings
@@ -55,7 +55,7 @@ def test_what_lands_again_after_a_finding_was_closed_is_told(
     findings.act(session, only(session).id, "resolve", "ada", long.placed_at(20 + bad))
     arrive(session, values[20 + bad :], start=20 + bad)
     assert len(analysis.load_analysis(session, long.SERIES).changes) == 1
-    first, again = told_in_order(session)
+    first, again = findings_in_order(session)
     assert (first.state, again.state) == (FindingState.RESOLVED, FindingState.OPEN)
     assert again.first_bad == long.revision_of(20 + bad + good)
 
@@ -63,11 +63,11 @@ def test_what_lands_again_after_a_finding_was_closed_is_told(
 def test_what_was_there_when_a_finding_was_closed_is_not_told_again(session: Session) -> None:
     values = noisy(STEADY + [95.0] * 6 + [100.0] * 3 + [95.0] * 20)
     arrive(session, values[:39])
-    first, again = told_in_order(session)
+    first, again = findings_in_order(session)
     assert (first.state, again.state) == (FindingState.WITHDRAWN, FindingState.OPEN)
     findings.act(session, again.id, "expect", "ada", long.placed_at(40))
     arrive(session, values[39:], start=39)
-    first, again = told_in_order(session)
+    first, again = findings_in_order(session)
     assert (first.state, again.state) == (FindingState.WITHDRAWN, FindingState.EXPECTED)
 
 
@@ -116,7 +116,7 @@ def test_a_level_that_is_being_lost_again_is_not_announced_as_won(
     arrive(session, values[:37])
     findings.act(session, only(session).id, "resolve", "ada", long.placed_at(37))
     arrive(session, values[37:], start=37)
-    first, again = told_in_order(session)
+    first, again = findings_in_order(session)
     assert (first.state, first.kind) == (FindingState.RESOLVED, FindingKind.REGRESSION)
     assert (again.state, again.kind) == (FindingState.OPEN, FindingKind.REGRESSION)
     assert again.first_bad == long.revision_of(79)
@@ -125,7 +125,7 @@ def test_a_level_that_is_being_lost_again_is_not_announced_as_won(
 def test_a_recovery_that_was_no_news_is_none_when_it_is_lost_weeks_later(session: Session) -> None:
     """With the second drop, levels look as if they drifted: the old recovery as if it were more."""
     arrive(session, noisy([100.0] * 30 + [95.0] * 12 + [100.0] * 15 + [95.0] * 15, seed=1))
-    first, again = told_in_order(session)
+    first, again = findings_in_order(session)
     assert (first.state, first.kind) == (FindingState.RESOLVED, FindingKind.REGRESSION)
     assert (again.state, again.kind) == (FindingState.OPEN, FindingKind.REGRESSION)
     assert again.first_bad == long.revision_of(57)
@@ -137,6 +137,6 @@ def test_what_becomes_better_than_before_some_points_after_a_recovery_is_told(
 ) -> None:
     values = [100.0] * 40 + [95.0] * 30 + [100.0] * later + [103.0] * 15
     arrive(session, noisy(values, deviation=0.001))
-    worse, better = told_in_order(session)
+    worse, better = findings_in_order(session)
     assert (worse.kind, worse.state) == (FindingKind.REGRESSION, FindingState.RESOLVED)
     assert (better.kind, better.state) == (FindingKind.IMPROVEMENT, FindingState.OPEN)

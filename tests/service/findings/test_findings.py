@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from builders import long_series as long
 from builders.long_series import DROPPED, RAISED, STEADY, noisy
-from builders.looked import QUIET, actions_of, arrive, only, told_in_order
+from builders.looked import QUIET, actions_of, arrive, findings_in_order, only
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
@@ -115,7 +115,7 @@ def test_two_drops_that_are_reverted_at_once_are_both_over(session: Session) -> 
 
 def test_what_is_better_than_before_a_drop_ends_it_and_is_told(session: Session) -> None:
     arrive(session, noisy(STEADY + DROPPED + [103.0] * 12))
-    worse, better = told_in_order(session)
+    worse, better = findings_in_order(session)
     assert (worse.kind, worse.state) == (FindingKind.REGRESSION, FindingState.RESOLVED)
     assert (better.kind, better.state) == (FindingKind.IMPROVEMENT, FindingState.OPEN)
 
@@ -170,12 +170,12 @@ def test_a_return_from_a_level_that_was_declared_the_baseline_is_told(
         long.look(session)
     else:
         arrive(session, back, 52)
-    expected, returned = told_in_order(session)
+    expected, returned = findings_in_order(session)
     assert expected.state == FindingState.EXPECTED
     assert (returned.kind, returned.state) == (FindingKind.IMPROVEMENT, FindingState.OPEN)
     assert returned.first_bad == long.revision_of(52)
     arrive(session, noisy([95.0] * 15, seed=4), 67)
-    _, returned, again = told_in_order(session)
+    _, returned, again = findings_in_order(session)
     assert returned.state == FindingState.RESOLVED
     assert (again.kind, again.first_bad) == (FindingKind.REGRESSION, long.revision_of(67))
 
@@ -184,7 +184,7 @@ def test_an_expected_improvement_that_is_lost_is_a_regression(session: Session) 
     arrive(session, noisy(STEADY + RAISED))
     findings.act(session, only(session).id, "expect", "ada", long.START)
     arrive(session, noisy([100.0] * 12, seed=2), 32)
-    expected, lost = told_in_order(session)
+    expected, lost = findings_in_order(session)
     assert expected.state == FindingState.EXPECTED
     assert (lost.kind, lost.first_bad) == (FindingKind.REGRESSION, long.revision_of(32))
 
@@ -580,7 +580,7 @@ def test_two_changes_of_one_series_in_one_look_are_two_findings(session: Session
         revision = number if number < 20 else 20 if number < 32 else 21
         long.add(session, {revision: value}, place=number, minutes=number)
     assert len(long.look(session)) == 2
-    assert [each.first_bad for each in told_in_order(session)] == [
+    assert [each.first_bad for each in findings_in_order(session)] == [
         long.revision_of(20),
         long.revision_of(21),
     ]
@@ -606,7 +606,7 @@ def test_a_change_and_its_return_in_one_look_are_told_as_if_seen_one_by_one(
             outcomes.append(
                 [
                     (each.kind, each.state, each.first_bad, actions_of(session, each.id))
-                    for each in told_in_order(session)
+                    for each in findings_in_order(session)
                 ]
             )
             session.rollback()

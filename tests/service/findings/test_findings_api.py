@@ -11,8 +11,6 @@ from fastapi.testclient import TestClient
 from service.database.session import Database
 from service.findings import pipeline
 
-pytestmark = pytest.mark.both_databases
-
 API = "/api/v1"
 NOBODYS = "f" * 32
 
@@ -42,6 +40,7 @@ def act(client: TestClient, finding: dict[str, Any], **body: Any) -> Any:
     return client.post(f"{API}/findings/{finding['id']}/actions", json={"actor": "ada"} | body)
 
 
+@pytest.mark.both_databases
 def test_a_finding_says_what_changed_and_why(client: TestClient, finding: dict[str, Any]) -> None:
     whole = client.get(f"{API}/findings/{finding['id']}").json()
     assert whole["summary"] == finding
@@ -53,6 +52,7 @@ def test_a_finding_says_what_changed_and_why(client: TestClient, finding: dict[s
     assert whole["attribution"]["cause"] == finding["cause"]
 
 
+@pytest.mark.both_databases
 def test_actions_are_checked_and_recorded(client: TestClient, finding: dict[str, Any]) -> None:
     assert act(client, finding, action="acknowledge", version=1).status_code == 200
     late = act(client, finding, action="expect", version=1)
@@ -108,6 +108,7 @@ def test_a_plan_takes_days_and_versions_and_nothing_that_looks_like_them(
     assert client.get(path).json()["summary"]["due_on"] is None
 
 
+@pytest.mark.both_databases
 def test_the_report_counts_what_is_expected_to_be_false(
     client: TestClient, finding: dict[str, Any]
 ) -> None:
@@ -117,6 +118,7 @@ def test_the_report_counts_what_is_expected_to_be_false(
     assert 0 < told["expected_false"] <= 0.2
 
 
+@pytest.mark.both_databases
 def test_an_excluded_result_is_marked_and_can_be_put_back(
     client: TestClient, finding: dict[str, Any]
 ) -> None:
@@ -139,6 +141,7 @@ def points(client: TestClient) -> list[dict[str, Any]]:
     return told
 
 
+@pytest.mark.both_databases
 def test_a_series_says_what_it_can_see(client: TestClient, finding: dict[str, Any]) -> None:
     told = client.get(f"{API}/series/{long.SERIES}/analysis").json()
     (change,) = told["changes"]

@@ -7,15 +7,13 @@ import pytest
 from builders.measured import a_pass, a_replicate, a_result
 from builders.service_hand import FACTS, Hand, result_of
 from fastapi.testclient import TestClient
-from rich.console import Console
 
 from benchmarks.contracts import Case, Direction, Result, Sample
 from cli.client import read
 from cli.output import result_table
+from cli.output.console import Console
 from service.jobs import compile_cost
 from service.schemas.reports import Report
-
-pytestmark = pytest.mark.both_databases
 
 EAGER = Case(workload="resnet50", preset="full", axes={"precision": "bf16"})
 COMPILED = EAGER.model_copy(update={"axes": {"compile": "default", "precision": "bf16"}})
@@ -75,6 +73,7 @@ def _but(result: Result, others: Sequence[Sample]) -> tuple[Sample, ...]:
     return tuple(sample for sample in result.samples if sample.metric not in names)
 
 
+@pytest.mark.both_databases
 def test_a_report_says_when_compiling_pays(client: TestClient, hand: Hand) -> None:
     cases = [case.model_copy(update={"preset": "auto"}) for case in (EAGER, COMPILED)]
     body = {

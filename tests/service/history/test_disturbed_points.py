@@ -11,8 +11,6 @@ from fastapi.testclient import TestClient
 from service.database.session import Database
 from service.findings.bad_nodes import compare_nodes
 
-pytestmark = pytest.mark.both_databases
-
 API = "/api/v1"
 Submit = Callable[..., dict[str, Any]]
 
@@ -27,6 +25,7 @@ def history(submit: Submit, hand: Hand) -> str:
     return str(series["id"])
 
 
+@pytest.mark.both_databases
 def test_a_disturbed_point_says_so_wherever_its_series_is_read(
     client: TestClient, history: str
 ) -> None:
@@ -64,6 +63,7 @@ def test_a_sound_result_of_the_revision_is_compared_in_its_place(
     assert (told["verdict"], told["contender"]["value"]) == ("unclear", 100.0)
 
 
+@pytest.mark.both_databases
 def test_a_report_names_the_flags_and_holds_what_was_disturbed_against_nothing(
     client: TestClient, hand: Hand
 ) -> None:
