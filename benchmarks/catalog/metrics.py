@@ -30,6 +30,13 @@ class Metric:
     """Shown first of a run."""
     is_watched: bool = True
     """Changes of it become findings. The others say again what a watched metric says."""
+    follows: str = ""
+    """The watched metric that moves it: where both change, the change is one of that metric."""
+
+    @property
+    def subject(self) -> str:
+        """The metric that a change of this one is a change of."""
+        return self.follows or self.name
 
     @property
     def in_sentence(self) -> str:
@@ -60,6 +67,7 @@ _DECLARED = (
         same_as="step_time_synth",
         is_speed=True,
         is_headline=True,
+        follows="throughput",
     ),
     Metric(
         "step_time",
@@ -99,16 +107,23 @@ _DECLARED = (
         is_speed=True,
         is_headline=True,
     ),
-    Metric("first_step_time_warm", "First step, warm caches", "s", _LOWER, is_speed=True),
+    Metric(
+        "first_step_time_warm",
+        "First step, warm caches",
+        "s",
+        _LOWER,
+        is_speed=True,
+        follows="first_step_time",
+    ),
     Metric("peak_memory", "Peak memory", "B", _LOWER, is_headline=True),
-    Metric("power", "Power", "W", _LOWER),
-    Metric("energy_per_item", "Energy per item", "J", _LOWER),
-    Metric("sm_clock", "SM clock", "Hz", _HIGHER),
-    Metric("cycles_per_step", "Cycles per step without input", "1", _LOWER),
-    Metric("cycles", "Cycles per step", "1", _LOWER),
+    Metric("energy_per_item", "Energy per item", "J", _LOWER, follows="throughput"),
+    Metric("power", "Power", "W", _LOWER, is_watched=False),
+    Metric("sm_clock", "SM clock", "Hz", _HIGHER, is_watched=False),
+    Metric("cycles_per_step", "Cycles per step without input", "1", _LOWER, is_watched=False),
+    Metric("cycles", "Cycles per step", "1", _LOWER, is_watched=False),
 )
 METRICS = {metric.name: metric for metric in _DECLARED}
-"""In the order in which people read them."""
+"""In the order in which people read them, and in which a finding names one as its headline."""
 RATES = frozenset(metric.name for metric in _DECLARED if metric.unit == ITEM_RATE)
 
 

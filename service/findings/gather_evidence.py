@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import compress
 from statistics import median
+from typing import TypedDict
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from benchmarks.catalog.metrics import metric, reading_order
 from benchmarks.contracts import Direction
 from service.analysis.attribution import (
     Attribution,
+    Cell,
     Measurement,
     Moved,
     Question,
@@ -39,11 +43,12 @@ from service.history.series_history import (
 from service.models import FindingRow, FindingSeries, SeriesRow
 from service.schemas.findings import Cause, Certainty, FindingKind, FindingSummary
 from service.schemas.series import SeriesName
+from service.wording import formats
 
 A_SIDE = 5
 """Results on each side of a change that are read whole: enough for their spread."""
 NEIGHBOURS = 300
-"""Series on the same hardware that are asked whether they moved too."""
+"""Series of the same metric that are asked whether they moved too."""
 LEVEL_POINTS = 30
 """Points beside a change that say where the level was, or is."""
 
@@ -61,10 +66,13 @@ def question_of(
     since = _begin(placed, history)
     old, new = (_load(session, side) for side in _sides(history, since, change))
     around = _neighbours(histories, first.series)
-    alike = [other for other in group[1:] if other.series.metric == first.series.metric]
-    moved = {candidate.series.id for candidate in group}
+    here = [other for other in around if other.series.comparability == first.series.comparability]
+    subject = metric(first.series.metric).subject
+    alike = [other for other in group[1:] if metric(other.series.metric).subject == subject]
+    moved = {cell_of(candidate.series) for candidate in (first, *alike)}
     return Question(
         case=first.series.case,
+        hardware=formats.hardware(first.series.comparability),
         metric=first.series.metric,
         unit=first.series.unit,
         direction=first.series.direction,
@@ -75,14 +83,29 @@ def question_of(
         first_bad=placed.first_bad,
         before=(*old, *_load(session, measured.before)),
         after=(*new, *_load(session, measured.after)),
-        moved=tuple(Moved(other.series.case, other.placed.change.effect) for other in alike),
+        moved=tuple(_moved(alike)),
         unmoved=tuple(
-            other.series.case
+            cell_of(other.series)
             for other in around
-            if other.series.id not in moved and _stayed(other, since)
+            if cell_of(other.series) not in moved and _stayed(other, since)
         ),
-        residuals=tuple(residual for other in around for residual in residuals(other, since)),
+        residuals=tuple(residual for other in here for residual in residuals(other, since)),
     )
+
+
+def cell_of(series: SeriesName) -> Cell:
+    """Give the case of a series and its hardware, as people call it."""
+    return Cell(series.case, formats.hardware(series.comparability))
+
+
+def _moved(alike: Iterable[Candidate]) -> Iterator[Moved]:
+    """Yield each cell once, as its metric that people read first moved."""
+    seen: set[Cell] = set()
+    for other in sorted(alike, key=lambda one: reading_order(one.series.metric)):
+        cell = cell_of(other.series)
+        if cell not in seen:
+            seen.add(cell)
+            yield Moved(cell, other.placed.change.effect)
 
 
 def residuals(history: SeriesHistory, since: Place) -> Iterator[Residual]:
@@ -177,8 +200,7 @@ def _load(session: Session, result_ids: Iterable[str]) -> list[Measurement]:
 
 def _neighbours(histories: Histories, series: SeriesName) -> list[SeriesHistory]:
     same = (SeriesRow.project == series.project, SeriesRow.metric == series.metric)
-    rows = histories.session.scalars(select(SeriesRow).where(*same).order_by(SeriesRow.id))
-    ids = [row.id for row in rows if row.comparability == series.comparability]
+    ids = histories.session.scalars(select(SeriesRow.id).where(*same).order_by(SeriesRow.id)).all()
     return [histories.of(series_id) for series_id in ids[:NEIGHBOURS]]
 
 
@@ -217,12 +239,30 @@ def members(session: Session, row: FindingRow) -> list[Candidate]:
 
 
 def _member(session: Session, row: FindingRow, link: FindingSeries, series: SeriesRow) -> Candidate:
+    placed = as_reported(link, row)
     return Candidate(
         series=name_of(series),
-        placed=as_reported(link, row),
-        rank=revisions.rank(session, link.first_bad_at, series.project),
+        placed=placed,
+        **where_of(session, placed, series.project),
         doubt=link.doubt,
         certainty=Certainty(row.certainty),
+    )
+
+
+class Where(TypedDict):
+    """The place of a change in the order of a project's revisions."""
+
+    rank: int
+    earliest: datetime
+    latest: datetime
+
+
+def where_of(session: Session, placed: PlacedChange, project: str, blur: int = 0) -> Where:
+    """Give the revisions at which a change may have begun, ``blur`` more on each side."""
+    return Where(
+        rank=revisions.rank(session, placed.first_bad_at, project),
+        earliest=revisions.after(session, placed.last_good, placed.first_bad_at, project, -blur),
+        latest=revisions.beside(session, placed.first_bad_at, project, blur),
     )
 
 

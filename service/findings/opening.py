@@ -7,25 +7,24 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session, aliased
 
-from benchmarks.catalog.metrics import metric
-from benchmarks.contracts import workload_of
+from benchmarks.catalog.metrics import metric, reading_order
 from service.analysis.attribution import attribute
 from service.analysis.detection.windows import SAME
 from service.database.failures import passes
-from service.findings import lifecycle, queries, rules
+from service.findings import causes, lifecycle, queries, rules
 from service.findings.gather_evidence import (
     figures_of,
     members,
     question_of,
     say_again,
+    where_of,
     without_cause,
 )
 from service.findings.rules import ACTIVE, NOTHING, REFUTED, AlreadyReported, Candidate, Remeasured
 from service.findings.update import settle, takes_back
-from service.history import revisions
 from service.history.analysis import Histories
 from service.history.changes import alike
 from service.history.series_history import PlacedChange, SeriesHistory
@@ -34,7 +33,7 @@ from service.models import (
     FindingSeries,
     FindingState,
     Point,
-    SeriesRow,
+    Revision,
 )
 from service.schemas.findings import Cause, FindingKind
 
@@ -63,7 +62,12 @@ def candidates(
         Candidate(
             series=history.series,
             placed=placed,
-            rank=revisions.rank(session, placed.first_bad_at, history.series.project),
+            **where_of(
+                session,
+                placed,
+                history.series.project,
+                rules.misplaced_by(placed.change, analysis.noise),
+            ),
             doubt=1.0 - placed.change.confidence,
             back=ends[placed.id],
         )
@@ -94,7 +98,7 @@ def open_findings(
     news = [change for change in fresh if not takes_back(session, change, now)]
     accepted = rules.accepted(news, queries.doubts_since(session, now - DAY))
     opened: list[str] = []
-    for group in rules.groups(accepted):
+    for group in causes.groups(accepted):
         try:
             with session.begin_nested():
                 opened += _open_or_join(histories, group, measured, now)
@@ -122,34 +126,37 @@ def _open_or_join(
 
 def _home(histories: Histories, candidate: Candidate) -> FindingRow | None:
     """The finding that is about the same cause already, closed or not."""
+    last_good = aliased(Revision)
     rows = histories.session.scalars(
         select(FindingRow)
+        .join(last_good, last_good.name == FindingRow.last_good)
         .where(FindingRow.project == candidate.series.project)
-        .where(FindingRow.kind == candidate.kind, FindingRow.state.not_in(REFUTED))
+        .where(FindingRow.kind != FindingKind.BAD_NODE, FindingRow.state.not_in(REFUTED))
+        .where(FindingRow.first_bad_at >= candidate.earliest)
+        .where(
+            or_(
+                last_good.ordered_at < candidate.latest,
+                FindingRow.first_bad_at <= candidate.latest,
+            )
+        )
         .order_by(FindingRow.id.desc())
         .limit(200)
     )
-    alike = (row for row in rows if row.comparability == candidate.series.comparability)
-    return next((row for row in alike if _takes_in(histories, row, candidate)), None)
+    return next((row for row in rows if _takes_in(histories, row, candidate)), None)
 
 
 def _takes_in(histories: Histories, row: FindingRow, candidate: Candidate) -> bool:
-    """Return True if a finding, of the same kind and hardware, is about the cause of a change."""
-    session, series = histories.session, candidate.series
-    about = (
-        select(SeriesRow.id, SeriesRow.case_key)
-        .join(FindingSeries, FindingSeries.series_id == SeriesRow.id)
-        .where(FindingSeries.finding_id == row.id)
-    )
-    cases = {series_id: case_key for series_id, case_key in session.execute(about)}  # noqa: C416
-    shared = series.case.workload in {workload_of(key)[0] for key in cases.values()}
-    rank = revisions.rank(session, row.first_bad_at, row.project)
-    if series.id in cases or not rules.related(rank, candidate.rank, same_workload=shared):
+    """Return True if a finding at the place of a change is about its cause."""
+    session = histories.session
+    about = members(session, row)
+    if any(candidate.series.id == member.series.id for member in about):
+        return False
+    if not causes.same_cause(candidate, about):
         return False
     within = _within_one_revision(row, candidate.placed)
     if row.state in ACTIVE:
         return not within or _beside(histories, row, candidate)
-    surely = rank == candidate.rank and not within and shared
+    surely = row.first_bad_at == candidate.placed.first_bad_at and not within
     return surely and row.state != FindingState.RESOLVED and _of_its_size(session, row, candidate)
 
 
@@ -224,14 +231,28 @@ def _join(histories: Histories, row: FindingRow, group: Sequence[Candidate], now
     """Add series to a finding, and say again what it is, now that more is known."""
     session = histories.session
     known = members(session, row)
+    fresh = {candidate.series.id for candidate in group}
+    whole = [candidate for candidate in known if candidate.series.id not in fresh] + list(group)
     _link(session, row.id, group, first=len(known))
     names = ", ".join(f"{one.series.case.key} {one.series.metric}" for one in group)
     lifecycle.record(session, row.id, "join", now, detail=names)
     if row.state in ACTIVE:
-        fresh = {candidate.series.id for candidate in group}
-        whole = [candidate for candidate in known if candidate.series.id not in fresh] + list(group)
-        say_again(histories, row, whole)
+        say_again(histories, row, _renumbered(session, row, whole))
         _end(session, row, group, now)
+
+
+def _renumbered(
+    session: Session, row: FindingRow, whole: Sequence[Candidate]
+) -> Sequence[Candidate]:
+    """Put a change of the metric that people read first at the head of a finding, if one joined."""
+    head = min(whole, key=lambda one: reading_order(one.series.metric))
+    if reading_order(head.series.metric) == reading_order(whole[0].series.metric):
+        return whole
+    ordered = [head, *(one for one in whole if one is not head)]
+    for place, one in enumerate(ordered):
+        session.get_one(FindingSeries, (row.id, one.series.id)).place = place
+    session.flush()
+    return ordered
 
 
 def _end(session: Session, row: FindingRow, group: Sequence[Candidate], now: datetime) -> None:

@@ -1,12 +1,14 @@
-"""Decides which changes become a finding, which share one, and when a finding is over. Pure."""
+"""Decides which changes become a finding, and when a finding is over. Pure."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from service.analysis.detection.alarms import PATIENCE
+from service.analysis.detection.change import ChangePoint, Noise
 from service.analysis.detection.history import HIGHEST
 from service.analysis.recovery import RECOVERED, share_left, taken_back
 from service.history.changes import RECENT
@@ -30,6 +32,10 @@ class Candidate:
     placed: PlacedChange
     rank: int
     """Place of its first bad revision among those of the history."""
+    earliest: datetime
+    """Place of the first revision at which it may have begun; those before are at the old level."""
+    latest: datetime
+    """Place of the last one."""
     doubt: float
     """Probability that there is no such change."""
     certainty: Certainty = Certainty.STANDING
@@ -87,6 +93,16 @@ The detector needs some more to end it, and meanwhile takes them for a part of t
 NEAR = 3
 """Revisions, not points, by which changes of one cause may be placed apart in different series:
 a series may lack the very revision, and another one have many points of it."""
+STRAY = 4.66
+"""A point lies nearer to the other level once in a hundred if the levels are so many standard
+deviations apart: twice the normal quantile of 0.99."""
+
+
+def misplaced_by(change: ChangePoint, noise: Noise | None) -> int:
+    """Give the number of points by which noise may place a change beside its first point."""
+    if noise is None or not change.effect:
+        return NEAR
+    return min(NEAR, int((STRAY * noise.scale / abs(change.effect)) ** 2))
 
 
 def worth_telling(change: float) -> bool:
@@ -133,7 +149,7 @@ def accepted(candidates: Iterable[Candidate], doubts: Sequence[float]) -> list[C
     """
     taken: list[Candidate] = []
     total = math.fsum(doubts)
-    for candidate in sorted(candidates, key=_doubt):
+    for candidate in sorted(candidates, key=by_doubt):
         share = (total + candidate.doubt) / (len(doubts) + len(taken) + 1)
         # A surer past must not carry a doubtful newcomer: it has to stand by itself too.
         if max(share, candidate.doubt) > FALSE_SHARE:
@@ -143,36 +159,9 @@ def accepted(candidates: Iterable[Candidate], doubts: Sequence[float]) -> list[C
     return taken
 
 
-def _doubt(candidate: Candidate) -> tuple[float, str]:
+def by_doubt(candidate: Candidate) -> tuple[float, str]:
+    """Sort key: the surest first."""
     return candidate.doubt, candidate.series.id
-
-
-def related(one: int, other: int, *, same_workload: bool) -> bool:
-    """Return True if changes at these places in the history have one cause, as far as is known."""
-    apart = abs(one - other)
-    return apart == 0 or (same_workload and apart <= NEAR)
-
-
-def groups(candidates: Iterable[Candidate]) -> list[tuple[Candidate, ...]]:
-    """One group per cause, each with its surest change first, and no series twice."""
-    by_cause: list[list[Candidate]] = []
-    for candidate in sorted(candidates, key=_doubt):
-        home = next((group for group in by_cause if _takes_in(group, candidate)), None)
-        if home is None:
-            by_cause.append([candidate])
-        else:
-            home.append(candidate)
-    return [tuple(group) for group in by_cause]
-
-
-def _takes_in(group: Sequence[Candidate], candidate: Candidate) -> bool:
-    here, there = (
-        (one.kind, one.series.project, one.series.comparability) for one in (candidate, group[0])
-    )
-    again = any(member.series.id == candidate.series.id for member in group)
-    shared = group[0].series.case.workload == candidate.series.case.workload
-    alike = here == there and not again
-    return alike and related(group[0].rank, candidate.rank, same_workload=shared)
 
 
 def surpassed(before: float, after: float, later: float) -> bool:

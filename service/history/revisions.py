@@ -117,6 +117,29 @@ def rank(session: Session, at: datetime, project: str | None = None) -> int:
     return session.execute(earlier).scalar_one()
 
 
+def after(session: Session, name: str, until: datetime, project: str, by: int = 0) -> datetime:
+    """Give the place of the revision that follows ``name``, at most ``until``, moved by ``by``."""
+    last = select(Revision.ordered_at).where(Revision.name == name).scalar_subquery()
+    between = Revision.ordered_at > last, Revision.ordered_at <= until
+    known = select(Revision.ordered_at).where(in_history_of(project), *between)
+    first: datetime | None = session.scalars(known.order_by(Revision.ordered_at).limit(1)).first()
+    return beside(session, first or until, project, by)
+
+
+def beside(session: Session, at: datetime, project: str, by: int) -> datetime:
+    """Give the place of the revision that lies ``by`` revisions after ``at``; before, below zero.
+
+    Where there are fewer, the last one that there is; ``at`` itself if there is none.
+    """
+    if not by:
+        return at
+    column = Revision.ordered_at
+    query = select(column).where(in_history_of(project), column > at if by > 0 else column < at)
+    order = column.asc() if by > 0 else column.desc()
+    dates: list[datetime] = [at, *session.scalars(query.order_by(order).limit(abs(by)))]
+    return dates[-1]
+
+
 def latest(session: Session, project: str) -> str | None:
     """The newest revision of a project's history; None before the first."""
     newest = (

@@ -6,6 +6,7 @@ Pure: values in, values out. No session, no clock, no HTTP.
 from service.analysis.attribution.cause import attribute
 from service.analysis.attribution.types import (
     Attribution,
+    Cell,
     Evidence,
     Measurement,
     Moved,
@@ -13,4 +14,13 @@ from service.analysis.attribution.types import (
     Residual,
 )
 
-__all__ = ["Attribution", "Evidence", "Measurement", "Moved", "Question", "Residual", "attribute"]
+__all__ = [
+    "Attribution",
+    "Cell",
+    "Evidence",
+    "Measurement",
+    "Moved",
+    "Question",
+    "Residual",
+    "attribute",
+]

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from benchmarks.contracts import Case
-from service.analysis.attribution.types import Evidence, Question
+from service.analysis.attribution.types import Cell, Evidence, Question
 from service.analysis.statement import Statement, state
 from service.schemas.findings import Part, State, Strength
 
@@ -23,7 +22,7 @@ CELLS = "cells"
 
 def headline(question: Question, rule: AxisRule | None) -> Statement:
     """``unet with compile=default (4 of 4 cells) is 3.1 % slower since r12 (last good r11)``."""
-    others = (other.effect for other in question.moved if other.case != question.case)
+    others = (other.effect for other in question.moved if other.cell != question.cell)
     same_way = (effect for effect in others if effect * question.effect > 0)
     effects = sorted((question.effect, *same_way), key=abs)
     return state(
@@ -71,7 +70,7 @@ def where(question: Question, rule: AxisRule | None) -> Statement:
 
 
 def _named(rule: AxisRule) -> str:
-    workloads = {case.workload for case in rule.covered}
+    workloads = {cell.case.workload for cell in rule.covered}
     if not rule.conditions:
         return workloads.pop() if len(workloads) == 1 else CELLS
     words = [_condition(one, rule) for one in rule.conditions if one.dimension != "workload"]
@@ -85,7 +84,7 @@ def _condition(condition: Condition, rule: AxisRule) -> str:
         return f"preset {condition.value}"
     if condition.value != ANY:
         return str(condition)
-    values = sorted({case.axes[condition.axis] for case in rule.moved})
+    values = sorted({cell.case.axes[condition.axis] for cell in rule.moved})
     return f"{condition.axis}={' or '.join(values)}"
 
 
@@ -102,18 +101,20 @@ class Condition:
     """One thing that is true of a case."""
 
     dimension: str
-    """``workload``, ``preset``, or an axis after ``axis:``."""
+    """``workload``, ``preset``, ``hardware``, or an axis after ``axis:``."""
     value: str | None
     """None: the axis has its default. ``*``: any other value than that."""
 
-    def holds(self, case: Case) -> bool:
-        """Say whether it is true of ``case``."""
+    def holds(self, cell: Cell) -> bool:
+        """Say whether it is true of ``cell``."""
         match self.dimension:
             case "workload":
-                return case.workload == self.value
+                return cell.case.workload == self.value
             case "preset":
-                return case.preset == self.value
-        value = case.axes.get(self.axis)
+                return cell.case.preset == self.value
+            case "hardware":
+                return cell.hardware == self.value
+        value = cell.case.axes.get(self.axis)
         return value is not None if self.value == ANY else value == self.value
 
     @property
@@ -138,10 +139,10 @@ class AxisRule:
     """The cells that a conjunction covers."""
 
     conditions: tuple[Condition, ...]
-    covered: tuple[Case, ...]
-    moved: tuple[Case, ...]
+    covered: tuple[Cell, ...]
+    moved: tuple[Cell, ...]
     """Those of ``covered`` that moved."""
-    others: tuple[Case, ...]
+    others: tuple[Cell, ...]
     """Those that moved and are not covered."""
     alike: tuple[tuple[Condition, Condition], ...]
     """Conditions of the rule, each with one on another dimension that covers the same cells."""
@@ -158,7 +159,7 @@ def rule(question: Question) -> AxisRule | None:
         return None
     everyone = [*moved, *still]
     target = (1 << len(moved)) - 1
-    coverings = [(one, _cover(one, everyone)) for one in _conditions(question.case, everyone)]
+    coverings = [(one, _cover(one, everyone)) for one in _conditions(question.cell, everyone)]
     candidates = _different(coverings, len(everyone))
     best = min(_scored(candidates, target, len(everyone)), default=None)
     if best is None:
@@ -166,19 +167,19 @@ def rule(question: Question) -> AxisRule | None:
     *_, chosen, covered = best
     return AxisRule(
         tuple(candidates[at][0] for at in chosen),
-        tuple(case for at, case in enumerate(everyone) if covered >> at & 1),
-        tuple(case for at, case in enumerate(moved) if covered >> at & 1),
-        tuple(case for at, case in enumerate(moved) if not covered >> at & 1),
+        tuple(cell for at, cell in enumerate(everyone) if covered >> at & 1),
+        tuple(cell for at, cell in enumerate(moved) if covered >> at & 1),
+        tuple(cell for at, cell in enumerate(moved) if not covered >> at & 1),
         tuple(pair for at in chosen for pair in _alike(candidates[at], coverings)),
     )
 
 
-def cells(question: Question) -> tuple[list[Case], list[Case]]:
+def cells(question: Question) -> tuple[list[Cell], list[Cell]]:
     """The cells that moved the same way, and those that did not, each once, by name."""
-    same_way = [other.case for other in question.moved if other.effect * question.effect > 0]
-    moved = {case.key: case for case in (question.case, *same_way)}
-    rest = (*(other.case for other in question.moved), *question.unmoved)
-    still = {case.key: case for case in rest if case.key not in moved}
+    same_way = [other.cell for other in question.moved if other.effect * question.effect > 0]
+    moved = {cell.key: cell for cell in (question.cell, *same_way)}
+    rest = (*(other.cell for other in question.moved), *question.unmoved)
+    still = {cell.key: cell for cell in rest if cell.key not in moved}
     return [moved[key] for key in sorted(moved)], [still[key] for key in sorted(still)]
 
 
@@ -186,8 +187,8 @@ Covering = tuple[Condition, int]
 """A condition with the cells that it covers, as bits."""
 
 
-def _cover(condition: Condition, everyone: Sequence[Case]) -> int:
-    return sum(condition.holds(case) << at for at, case in enumerate(everyone))
+def _cover(condition: Condition, everyone: Sequence[Cell]) -> int:
+    return sum(condition.holds(cell) << at for at, cell in enumerate(everyone))
 
 
 def _different(coverings: Sequence[Covering], count: int) -> list[Covering]:
@@ -209,13 +210,15 @@ def _alike(
             yield chosen[0], condition
 
 
-def _conditions(case: Case, everyone: Sequence[Case]) -> Iterator[Condition]:
+def _conditions(cell: Cell, everyone: Sequence[Cell]) -> Iterator[Condition]:
     """In the order in which people would say them: a value before "set" before "default"."""
+    case = cell.case
     yield Condition("workload", case.workload)
-    axes = sorted({axis for one in everyone for axis in one.axes})
+    axes = sorted({axis for one in everyone for axis in one.case.axes})
     yield from (Condition(f"axis:{axis}", case.axes[axis]) for axis in axes if axis in case.axes)
     yield from (Condition(f"axis:{axis}", ANY) for axis in axes if axis in case.axes)
     yield Condition("preset", case.preset)
+    yield Condition("hardware", cell.hardware)
     yield from (Condition(f"axis:{axis}", None) for axis in axes if axis not in case.axes)
 
 

@@ -27,10 +27,27 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """A case whose series of the same metric changed at the same point."""
+class Cell:
+    """A case on one kind of hardware."""
 
     case: Case
+    hardware: str = ""
+    """As people call it."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Its name."""
+        return self.case.key, self.hardware
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A cell whose series of the same metric changed at the same point."""
+
+    cell: Cell
     effect: float
     """Change as a share of its old level, signed as the metric is: -0.02 is two per cent less."""
 
@@ -81,9 +98,10 @@ class Question:
     before: tuple[Measurement, ...]
     after: tuple[Measurement, ...]
     moved: tuple[Moved, ...] = ()
-    """Other cases that changed at the same point in the same metric."""
-    unmoved: tuple[Case, ...] = ()
-    """Cases that were measured on both sides of this point and did not change."""
+    """Other cells that changed at the same point in the same metric."""
+    unmoved: tuple[Cell, ...] = ()
+    """Cells that were measured on both sides of this point and did not change."""
+    hardware: str = ""
     residuals: tuple[Residual, ...] = ()
     """Of all series on comparable hardware, from ``first_bad`` on."""
 
@@ -94,6 +112,11 @@ class Question:
             raise ValueError("a measurement of another case cannot explain this one")
         if any(run.result.status is not Status.OK for run in (*self.before, *self.after)):
             raise ValueError("a measurement that failed is at no level")
+
+    @property
+    def cell(self) -> Cell:
+        """The case that changed, and its hardware."""
+        return Cell(self.case, self.hardware)
 
     @property
     def improvement(self) -> bool:

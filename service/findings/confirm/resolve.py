@@ -20,10 +20,10 @@ from service.findings.bad_nodes import ill_nodes, open_bad_node
 from service.findings.confirm.start import DOUBT, ask, value_of
 from service.findings.confirm.suspicion import Suspicion, Where
 from service.findings.confirm.verdict import ConfirmationVerdict, RemeasuredValue, verdict
-from service.findings.gather_evidence import A_SIDE
+from service.findings.gather_evidence import A_SIDE, where_of
 from service.findings.opening import open_findings
 from service.findings.rules import Candidate, Remeasured
-from service.history import analysis, changes, revisions
+from service.history import analysis, changes
 from service.history.analysis import Histories
 from service.history.queries import name_of
 from service.history.series_history import PlacedChange
@@ -150,7 +150,7 @@ class _Confirmation:
         candidate = Candidate(
             series=self.series,
             placed=placed,
-            rank=revisions.rank(self.session, row.first_bad_at, self.series.project),
+            **where_of(self.session, placed, self.series.project),
             doubt=DOUBT,
             certainty=Certainty.CONFIRMED,
         )

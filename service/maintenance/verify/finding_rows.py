@@ -77,8 +77,8 @@ def _about(session: Session, row: models.FindingRow) -> Iterator[str]:
     if not links and not node:
         yield "It is about no series."
     for result, series, point in links:
-        if (series.project, series.comparability) != (row.project, row.comparability):
-            yield f"The series {series.id} is of another project or of other hardware."
+        if series.project != row.project:
+            yield f"The series {series.id} is of another project."
         if point is None:
             yield f"The result {result} has no point in the series {series.id}."
 

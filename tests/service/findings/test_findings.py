@@ -138,10 +138,22 @@ def test_proposed_changes_that_were_compared_do_not_part_one_cause(session: Sess
     for number in range(32):
         long.add_proposals(session, number, 5)
         long.add(session, {number: one[number]})
-        long.add(session, {number: other[number]}, series_id=long.OTHER, place=1)
+        if number != 20:
+            long.add(session, {number: other[number]}, series_id=long.OTHER, place=1)
         if number >= QUIET:
             long.look(session)
     assert only(session).series_count == 2
+
+
+def test_changes_that_are_surely_a_revision_apart_are_two_findings(session: Session) -> None:
+    one, other = noisy(STEADY + DROPPED), noisy([100.0] * 21 + [95.0] * 11, seed=2)
+    for number in range(32):
+        long.add(session, {number: one[number]})
+        long.add(session, {number: other[number]}, series_id=long.OTHER, place=1)
+        if number >= QUIET:
+            long.look(session)
+    first, second = findings_in_order(session)
+    assert (first.first_bad, second.first_bad) == (long.revision_of(20), long.revision_of(21))
 
 
 def test_two_steps_far_apart_are_two_findings(session: Session) -> None:
@@ -371,7 +383,13 @@ def confirmed_drop(session: Session, number: int, first_bad: int | None = None) 
         long.result_of(first_bad),
     )
     placed = changes.adopt(session, history.recent, placed, long.START)
-    return Candidate(history.series, placed, first_bad, 0.01, Certainty.CONFIRMED)
+    return Candidate(
+        series=history.series,
+        placed=placed,
+        **gather_evidence.where_of(session, placed, history.series.project),
+        doubt=0.01,
+        certainty=Certainty.CONFIRMED,
+    )
 
 
 def test_an_imported_history_announces_only_what_is_recent(session: Session) -> None:
@@ -543,9 +561,9 @@ def both(
 @pytest.mark.both_databases
 @pytest.mark.parametrize(
     ("workload", "level", "taken_in"),
-    [("resnet50", 194.0, True), ("resnet50", 160.0, False), ("unet", 194.0, False)],
+    [("resnet50", 194.0, True), ("resnet50", 160.0, False), ("unet", 194.0, True)],
 )
-def test_a_closed_finding_takes_in_only_its_own_workload_and_size(
+def test_a_closed_finding_takes_in_what_moved_as_far_in_any_workload(
     session: Session, monkeypatch: pytest.MonkeyPatch, workload: str, level: float, taken_in: bool
 ) -> None:
     case = Case(workload=workload, preset="full", axes={"precision": "bf16"})

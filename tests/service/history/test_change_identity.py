@@ -20,6 +20,7 @@ from service import findings
 from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.windows import SAME
 from service.findings import opening
+from service.findings.gather_evidence import where_of
 from service.findings.rules import Candidate
 from service.history import analysis, changes, exclusions
 from service.history.analysis import Histories, load_history
@@ -186,7 +187,13 @@ def test_what_was_measured_again_is_the_change_that_the_history_shows_later(
     arrive(session, values[:21])
     history = load_history(session, long.SERIES)
     adopted = changes.adopt(session, history.recent, change(20, -0.05), long.START)
-    candidate = Candidate(history.series, adopted, 20, 0.01, Certainty.CONFIRMED)
+    candidate = Candidate(
+        series=history.series,
+        placed=adopted,
+        **where_of(session, adopted, history.series.project),
+        doubt=0.01,
+        certainty=Certainty.CONFIRMED,
+    )
     assert len(opening.open_findings(Histories(session), [candidate], long.START)) == 1
     assert ids(session) == []
     arrive(session, values[21:], 21)

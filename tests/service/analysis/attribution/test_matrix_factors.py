@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.contracts import Case
-from service.analysis.attribution import Moved, Question
+from service.analysis.attribution import Cell, Moved, Question
 from service.analysis.attribution.factors import (
     MOST_CONDITIONS,
     AxisRule,
@@ -51,8 +51,8 @@ def asked(moved: Iterable[Case], among: Iterable[Case] = MATRIX, effect: float =
         sides[2:],
         case=group[0],
         effect=effect,
-        moved=tuple(Moved(cell, effect) for cell in group[1:]),
-        unmoved=rest,
+        moved=tuple(Moved(Cell(cell), effect) for cell in group[1:]),
+        unmoved=tuple(map(Cell, rest)),
     )
 
 
@@ -131,16 +131,16 @@ def test_a_case_that_moved_the_other_way_did_not_move_with_it() -> None:
     posed = asked(slower)
     posed = question(
         posed.before, posed.after, case=posed.case, effect=-0.03,
-        moved=(*posed.moved, *(Moved(cell, 0.05) for cell in faster)),
+        moved=(*posed.moved, *(Moved(Cell(cell), 0.05) for cell in faster)),
     )  # fmt: skip
-    assert [cell.workload for cell in cells(posed)[0]] == ["unet"] * 12
+    assert [cell.case.workload for cell in cells(posed)[0]] == ["unet"] * 12
     assert "unet (12 of 12 cells) is 3.0\u00a0% slower" in explained(posed).sentence
 
 
 def test_effects_that_differ_are_given_from_least_to_most() -> None:
     posed = asked(those(workload="unet"))
     effects = [-0.021, -0.048, *[-0.03] * 9]
-    moved = tuple(Moved(m.case, e) for m, e in zip(posed.moved, effects, strict=True))
+    moved = tuple(Moved(m.cell, e) for m, e in zip(posed.moved, effects, strict=True))
     spread = question(posed.before, posed.after, case=posed.case, effect=-0.03, moved=moved)
     assert "is 2.1\u00a0% to 4.8\u00a0% slower" in explained(spread).sentence
 
@@ -182,12 +182,12 @@ def test_a_rule_covers_what_it_says(moved: list[Case]) -> None:
     found = rule(posed)
     if found is None:
         return
-    covered = [cell for cell in MATRIX if all(c.holds(cell) for c in found.conditions)]
-    assert {c.key for c in covered} == {c.key for c in found.covered}
-    assert {c.key for c in found.moved} == {c.key for c in moved} & {c.key for c in covered}
-    assert {c.key for c in found.others} == {c.key for c in moved} - {c.key for c in covered}
+    covered = [cell for cell in MATRIX if all(c.holds(Cell(cell)) for c in found.conditions)]
+    assert {c.key for c in covered} == {c.case.key for c in found.covered}
+    assert {c.case.key for c in found.moved} == {c.key for c in moved} & {c.key for c in covered}
+    assert {c.case.key for c in found.others} == {c.key for c in moved} - {c.key for c in covered}
     assert len(found.moved) >= 0.75 * max(len(covered), len(moved))
-    assert posed.case in found.covered
+    assert posed.cell in found.covered
 
 
 @QUICK
