@@ -223,7 +223,11 @@ def say_again(histories: Histories, row: FindingRow, whole: Sequence[Candidate])
 
 def without_cause(attribution: Attribution) -> Attribution:
     """The history says so, and measuring again does not: then the revision is not to blame."""
-    facts = {**attribution.says.facts, "reasons": (state("not_reproduced"),)}
+    facts = {
+        **attribution.says.facts,
+        "cause": Cause.UNKNOWN.value,
+        "reasons": (state("not_reproduced"),),
+    }
     return replace(attribution, cause=Cause.UNKNOWN, says=replace(attribution.says, facts=facts))
 
 

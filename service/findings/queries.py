@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
+from service.analysis.statement import read
 from service.database import paging
 from service.database.paging import Page
 from service.errors import NotFound
@@ -26,7 +27,8 @@ from service.schemas.findings import (
     FindingSummary,
     FindingView,
 )
-from service.wording.statements import say_stored, worded
+from service.wording import formats
+from service.wording.statements import headline_of, say_stored, worded
 
 
 def load_finding(session: Session, finding_id: str) -> FindingView:
@@ -117,22 +119,28 @@ def _affected(session: Session, finding_id: str) -> list[AffectedSeries]:
 
 
 def _summaries(session: Session, rows: Sequence[FindingRow]) -> list[FindingSummary]:
-    links: dict[str, list[float]] = {row.id: [] for row in rows}
-    query = select(FindingSeries.finding_id, FindingSeries.effect).where(
-        FindingSeries.finding_id.in_(links)
+    effects: dict[str, list[float]] = {row.id: [] for row in rows}
+    devices = {row.id: {formats.hardware(row.comparability)} for row in rows}
+    query = (
+        select(FindingSeries.finding_id, FindingSeries.effect, SeriesRow.comparability)
+        .join(SeriesRow, SeriesRow.id == FindingSeries.series_id)
+        .where(FindingSeries.finding_id.in_(effects))
     )
-    for finding_id, effect in session.execute(query):
-        links[finding_id].append(effect)
-    return [_summary(row, links[row.id]) for row in rows]
+    for finding_id, effect, comparability in session.execute(query):
+        effects[finding_id].append(effect)
+        devices[finding_id].add(formats.hardware(comparability))
+    return [_summary(row, effects[row.id], devices[row.id]) for row in rows]
 
 
-def _summary(row: FindingRow, effects: Sequence[float]) -> FindingSummary:
+def _summary(row: FindingRow, effects: Sequence[float], devices: Collection[str]) -> FindingSummary:
     shown = {
         "kind": FindingKind(row.kind),
         "state": FindingState(row.state),
         "certainty": Certainty(row.certainty),
+        "headline": headline_of(read(row.says)),
         "sentence": say_stored(row.says),
         "series_count": len(effects),
         "worst_effect": max(effects, key=abs, default=None),
+        "hardware": tuple(sorted(devices)),
     }
     return FindingSummary(**row.fields_of(FindingSummary) | shown)

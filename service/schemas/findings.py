@@ -162,6 +162,8 @@ class FindingSummary:
     state: FindingState
     cause: str
     certainty: Certainty
+    headline: str
+    """The sentence in under twelve words, for titles and messages."""
     sentence: str
     last_good: str | None
     first_bad: str
@@ -178,6 +180,8 @@ class FindingSummary:
     series_count: int
     worst_effect: float | None
     """The largest effect among its series; None for a bad node."""
+    hardware: tuple[str, ...]
+    """The devices that it was seen on, as people call them."""
     share: float | None
     """How much slower than before a bad node is; None for anything else."""
     project: str

@@ -5,11 +5,14 @@ from __future__ import annotations
 import string
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain, repeat
 from typing import Any
 
+from benchmarks.catalog.metrics import RATES
 from service.analysis import statement
-from service.analysis.attribution import environment
+from service.analysis.attribution import environment, factors
 from service.analysis.statement import Statement
+from service.schemas.findings import Cause
 from service.wording import formats, quantity_names
 
 Words = str | Callable[..., str]
@@ -91,8 +94,41 @@ _AS: dict[str, Callable[[Any], str]] = {
 _TEMPLATES = _Templates()
 
 
-def _change(headline: Statement, reasons: Sequence[Statement]) -> str:
-    return f"{say(headline)}: {'; '.join(map(say, reasons))}."
+MOST_WORDS = 40
+"""Of a finding's sentence; what does not fit stands in the evidence."""
+_CAUSES: dict[str, str] = {
+    Cause.CODE: "Code, not machine",
+    Cause.ENVIRONMENT: "Environment",
+    Cause.NODE: "The node",
+    Cause.INPUT: "The input",
+    Cause.CLOCKS: "The clock",
+    Cause.UNKNOWN: "Cause not known",
+}
+
+
+def _change(headline: Statement, cause: str, reasons: Sequence[Statement]) -> str:
+    facts: Mapping[str, Any] = headline.facts
+    extent = _extent(facts["cells"])
+    begin = f"{say(headline)}{_because(extent, '')}. {_CAUSES[cause]}"
+    sentence = begin
+    for between, reason in zip(chain([": "], repeat("; ")), reasons, strict=False):
+        longer = f"{sentence}{between}{say(reason)}"
+        if sentence != begin and len(longer.split()) > MOST_WORDS:
+            break
+        sentence = longer
+    return f"{sentence}."
+
+
+def headline_of(said: Statement) -> str:
+    """What a finding says in under twelve words, for titles and messages."""
+    facts: Mapping[str, Any] = said.facts
+    match said.kind:
+        case "change":
+            return _headline_words(facts["headline"], verb="")
+        case "bad_node":
+            size, since = formats.size(facts["share"]), formats.revision(facts["first_bad"])
+            return f"Worker {facts['worker']} {size} slower since {since}"
+    return f"Worker {facts['worker']} is at fault"
 
 
 def _facts(changed: Sequence[Statement], rest: int, how: str) -> str:
@@ -100,48 +136,91 @@ def _facts(changed: Sequence[Statement], rest: int, how: str) -> str:
     return f"{' and '.join(map(say, changed))}{more}{how}"
 
 
-def _one_cell(case: str, count: int) -> str:
-    return case if count == 1 else f"{case} (1 of {count} cells)"
+_ADJECTIVES = {("compile", factors.ANY): "compiled", ("compile", None): "uncompiled"}
+"""What people say in place of a condition; a precision is its own adjective."""
 
 
-def _some_cells(case: str, others: int, count: int) -> str:
-    return f"{case} and {_others(others)} of {count}"
+def _subject(cells: Statement) -> str:
+    """What moved, as a person calls it: ``bf16 training``, ``compiled unet with workers=4``."""
+    facts: Mapping[str, Any] = cells.facts
+    if facts["case"]:
+        others = facts["others"]
+        more = f" and {formats.counted(others, 'other case')}" if others else ""
+        return f"{facts['case']}{more}"
+    before: list[str] = []
+    settings: list[str] = []
+    places: list[str] = []
+    for condition in facts["conditions"]:
+        of, value = condition.facts["of"], condition.facts["value"]
+        adjective = value if of == "precision" else _ADJECTIVES.get((of, value))
+        if adjective and adjective != factors.ANY:
+            before.append(adjective)
+        elif of in _PLACES:
+            places.append(_condition(of, value))
+        elif of != "workload":
+            settings.append(_condition(of, value))
+    with_ = [f"with {_listed(settings)}"] if settings else []
+    return " ".join([*before, facts["workload"] or "training", *with_, *places])
 
 
-def _of_rule(named: str, moved: int, covered: int, others: int, unit: str = "") -> str:
-    more = f" and {_others(others)}" if others else ""
-    return f"{named} ({moved} of {covered}{unit}){more}"
+_PLACES = {"hardware": "on", "preset": "at preset"}
 
 
-def _others(count: int) -> str:
-    return f"{count} other {'cell' if count == 1 else 'cells'}"
+def _condition(of: str, value: str | None) -> str:
+    if of in _PLACES:
+        return f"{_PLACES[of]} {value}"
+    if value is None:
+        return f"default {of}"
+    return f"{of} set" if value == factors.ANY else f"{of}={value}"
 
 
-def _headline(  # noqa: PLR0913 - the facts of one statement
-    *,
-    improvement: bool,
-    cells: Statement,
-    metric: str,
-    unit: str,
-    least: float,
-    most: float,
-    first_bad: str,
-    last_good: str,
-) -> str:
-    smaller, larger = formats.size(least), formats.size(most)
-    extent = smaller if smaller == larger else f"{smaller} to {larger}"
-    if metric == "throughput":
-        moved = f"{say(cells)} {_is(cells)} {extent} {'faster' if improvement else 'slower'}"
+def _extent(cells: Statement) -> str:
+    """Count the cells that moved and those that did not; empty if there is only one."""
+    facts: Mapping[str, Any] = cells.facts
+    moved, covered, others, still = (facts[n] for n in ("moved", "covered", "others", "still"))
+    everyone = covered + others + still
+    if everyone == 1:
+        counted = ""
+    elif facts["case"]:
+        counted = f"{moved + others} of {everyone} cases"
     else:
-        way = ("longer", "shorter") if unit == "s" else ("higher", "lower")
-        moved = f"{quantity_names.title(metric)} of {say(cells)} is {extent} {way[most < 0]}"
-    since, until = formats.revision(first_bad), formats.revision(last_good)
-    return f"{moved} since {since} ({'last before' if improvement else 'last good'} {until})"
+        counted = f"all {covered} cases" if moved == covered else f"{moved} of {covered} cases"
+        counted += f" and {others} {'other' if others == 1 else 'others'}" if others else ""
+        counted += f", none of the other {still}" if still else ""
+    return counted + (f", on {_listed(facts['hardware'])}" if facts["hardware"] else "")
 
 
-def _is(cells: Statement) -> str:
-    one = cells.kind in ("one_cell", "workload_of_rule") and not cells.facts.get("others")
-    return "is" if one else "are"
+def _cells(cells: Statement) -> str:
+    return f"{_subject(cells)}{_because(_extent(cells), '')}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _headline_words(headline: Statement, verb: str) -> str:
+    facts: Mapping[str, Any] = headline.facts
+    subject, metric_name, most = _subject(facts["cells"]), facts["metric"], facts["most"]
+    sizes = [formats.size(facts[name]) for name in ("least", "middle", "most")]
+    close = abs(most) <= ALIKE * abs(facts["least"])
+    extent = sizes[1] if close else f"{sizes[0]} to {sizes[2]}"
+    if metric_name in RATES:
+        way = "faster" if headline.kind == "improvement" else "slower"
+        subject += " without input" if metric_name == "throughput_synth" else ""
+    else:
+        longer = ("longer", "shorter") if facts["unit"] == "s" else ("higher", "lower")
+        way, subject = longer[most < 0], f"{quantity_names.title(metric_name)} of {subject}"
+    since = formats.revision(facts["first_bad"])
+    return f"{subject}{verb} {extent} {way} since {since}"
+
+
+ALIKE = 1.25
+"""Sizes that differ by no more than this factor are told as one."""
+
+
+def _headline(kind: str, **facts: Any) -> str:
+    return _headline_words(Statement(kind, facts), verb=" is")
 
 
 _ONE_CODE = "{worker} has one code for both revisions, so they were not compared."
@@ -154,13 +233,11 @@ _DEPLOY = (
 WORDS: dict[str, Words] = {
     # what moved
     "change": _change,
-    "regression": partial(_headline, improvement=False),
-    "improvement": partial(_headline, improvement=True),
-    "one_cell": _one_cell,
-    "some_cells": _some_cells,
-    "cells_of_rule": _of_rule,
-    "workload_of_rule": partial(_of_rule, unit=" cells"),
-    "cells_moved": "{moved} of {count} cells moved together: {cells}",
+    "regression": partial(_headline, "regression"),
+    "improvement": partial(_headline, "improvement"),
+    "cells": lambda **facts: _cells(Statement("cells", facts)),
+    "condition": _condition,
+    "cells_moved": "{moved} of {count} cases moved together: {cells}",
     "same_cells": "{one} and {other} cover the same cells here: they cannot be told apart.",
     # the environment
     "fact_changed": "{fact:fact} {before:values} -> {after:values}",
@@ -241,8 +318,8 @@ WORDS: dict[str, Words] = {
     # too little to look at
     "no_measurement_before": "no measurement from before it is at hand",
     "no_measurement_after": "no measurement from after it is at hand",
-    "environments_unknown": "its cause is not known, as the environments cannot be compared",
-    "unexplained": "nothing that is known explains it",
+    "environments_unknown": "the environments cannot be compared",
+    "unexplained": "nothing that was measured explains it",
     "not_reproduced": (
         "measured again beside each other, revisions before and after it were at the old level, so "
         "the code does not explain it; what differs in the regular runs is not known"

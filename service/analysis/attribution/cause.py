@@ -34,12 +34,11 @@ def attribute(question: Question) -> Attribution:
     """Say what a change is put down to, with all that was looked at and all that stays open."""
     seen = observe(question)
     cause = _cause(seen)
-    clauses = _reasons(question, seen, cause)
-    clauses += beside(cause, seen.quantities)
+    clauses = [*_reasons(question, seen, cause), *beside(cause, seen.quantities)]
     head = factors.headline(question, seen.rule)
     return Attribution(
         cause=cause,
-        says=state("change", headline=head, reasons=tuple(clauses)),
+        says=state("change", headline=head, cause=cause.value, reasons=tuple(clauses)),
         evidence=seen.everything(),
         not_excluded=not_excluded(question, seen, cause),
     )
@@ -72,7 +71,7 @@ def _reasons(question: Question, seen: Observed, cause: Cause) -> list[Statement
         case Cause.INPUT | Cause.CLOCKS:
             reasons = [_mechanism(seen), _cleared_code(seen)]
         case Cause.CODE:
-            reasons = [_says(seen.revision), _says(seen.environment[0]), _on_several(seen)]
+            reasons = [_on_several(seen) or _says(seen.environment[0])]
         case Cause.UNKNOWN:
             reasons = [_too_little(question, seen), _cleared_code(seen)]
     return [reason for reason in reasons if reason]

@@ -11,17 +11,15 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from statistics import median
 
 from service.analysis.attribution.types import Cell, Evidence, Question
 from service.analysis.statement import Statement, state
 from service.schemas.findings import Part, State, Strength
 
-CELLS = "cells"
-"""The subject of a rule that names no workload."""
-
 
 def headline(question: Question, rule: AxisRule | None) -> Statement:
-    """``unet with compile=default (4 of 4 cells) is 3.1 % slower since r12 (last good r11)``."""
+    """``unet with compile=default is 3.1 % slower since r12``."""
     others = (other.effect for other in question.moved if other.cell != question.cell)
     same_way = (effect for effect in others if effect * question.effect > 0)
     effects = sorted((question.effect, *same_way), key=abs)
@@ -31,9 +29,9 @@ def headline(question: Question, rule: AxisRule | None) -> Statement:
         metric=question.metric,
         unit=question.unit,
         least=effects[0],
+        middle=median(effects),
         most=effects[-1],
         first_bad=question.first_bad,
-        last_good=question.last_good,
     )
 
 
@@ -45,8 +43,8 @@ def evidence(question: Question, rule: AxisRule | None) -> Evidence | None:
     known = State.UNCLEAR if rule is None else State.CHANGED
     count = len(moved) + len(still)
     says = state("cells_moved", moved=len(moved), count=count, cells=where(question, rule))
-    name = question.case.key if rule is None else _named(rule)
-    return Evidence(Part.FACTORS, name, known, Strength.WEAK, says)
+    named = "" if rule is None else " and ".join(map(str, rule.conditions))
+    return Evidence(Part.FACTORS, named or question.case.key, known, Strength.WEAK, says)
 
 
 def not_told_apart(rule: AxisRule | None) -> tuple[Statement, ...]:
@@ -57,35 +55,35 @@ def not_told_apart(rule: AxisRule | None) -> tuple[Statement, ...]:
 
 
 def where(question: Question, rule: AxisRule | None) -> Statement:
-    """Name the cells that moved, as briefly as is true."""
+    """Name the cells that moved, as briefly as is true, and count those that did not."""
     moved, still = cells(question)
-    count = len(moved) + len(still)
-    if len(moved) == 1:
-        return state("one_cell", case=question.case.key, count=count)
-    if rule is None:
-        return state("some_cells", case=question.case.key, others=len(moved) - 1, count=count)
-    kind = "cells_of_rule" if _named(rule).startswith(CELLS) else "workload_of_rule"
-    moved_of = {"moved": len(rule.moved), "covered": len(rule.covered)}
-    return state(kind, named=_named(rule), **moved_of, others=len(rule.others))
+    conditions: tuple[Statement, ...] = ()
+    covered: tuple[Cell, ...] = (question.cell,)
+    inside = covered
+    if rule is not None and len(moved) > 1:
+        covered, inside = rule.covered, rule.moved
+        conditions = tuple(_condition(one, rule) for one in rule.conditions)
+    workloads = {cell.case.workload for cell in covered}
+    hardware = {cell.hardware for cell in (*moved, *still)}
+    return state(
+        "cells",
+        conditions=conditions,
+        workload=workloads.pop() if len(workloads) == 1 else "",
+        case=question.case.key if len(covered) == 1 else "",
+        moved=len(inside),
+        covered=len(covered),
+        others=len(moved) - len(inside),
+        still=len(still) - (len(covered) - len(inside)),
+        hardware=tuple(sorted({cell.hardware for cell in moved})) if len(hardware) > 1 else (),
+    )
 
 
-def _named(rule: AxisRule) -> str:
-    workloads = {cell.case.workload for cell in rule.covered}
-    if not rule.conditions:
-        return workloads.pop() if len(workloads) == 1 else CELLS
-    words = [_condition(one, rule) for one in rule.conditions if one.dimension != "workload"]
-    named = [str(one) for one in rule.conditions if one.dimension == "workload"]
-    subject = named[0] if named else workloads.pop() if len(workloads) == 1 else CELLS
-    return f"{subject} with {' and '.join(words)}" if words else subject
-
-
-def _condition(condition: Condition, rule: AxisRule) -> str:
-    if condition.dimension == "preset":
-        return f"preset {condition.value}"
-    if condition.value != ANY:
-        return str(condition)
-    values = sorted({cell.case.axes[condition.axis] for cell in rule.moved})
-    return f"{condition.axis}={' or '.join(values)}"
+def _condition(condition: Condition, rule: AxisRule) -> Statement:
+    value = condition.value
+    if value == ANY:
+        values = sorted({cell.case.axes[condition.axis] for cell in rule.moved})
+        value = values[0] if len(values) == 1 else ANY
+    return state("condition", of=condition.axis or condition.dimension, value=value)
 
 
 MOST_CONDITIONS = 3

@@ -252,7 +252,8 @@ def test_what_comes_in_between_last_good_and_first_bad_narrows_a_finding_down(
     assert finding.last_good == long.revision_of(truth - 1)
     assert finding.first_bad == long.revision_of(truth)
     assert finding.first_bad_at == long.placed_at(truth)
-    assert f"since {long.revision_of(truth)} (last good {finding.last_good})" in finding.sentence
+    assert f"since {long.revision_of(truth)}." in finding.sentence
+    assert finding.headline.endswith(f"slower since {long.revision_of(truth)}")
     assert actions_of(session, finding.id)[:2] == ["open", "move"]
     assert actions_of(session, finding.id).count("open") == 1
     (link,) = findings.load_finding(session, finding.id).series

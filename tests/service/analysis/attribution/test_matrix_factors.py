@@ -75,16 +75,22 @@ def those(**wanted: str) -> list[Case]:
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        ({"workload": "unet"}, "unet (12 of 12 cells)"),
-        ({"workload": "unet", "compile": "default"}, "unet with compile=default (4 of 4 cells)"),
+        ({"workload": "unet"}, "unet: all 12 cases, none of the other 24"),
+        (
+            {"workload": "unet", "compile": "default"},
+            "unet with compile=default: all 4 cases, none of the other 32",
+        ),
         (
             {"workload": "unet", "compile": "default", "precision": "bf16"},
-            "unet with compile=default and precision=bf16 (2 of 2 cells)",
+            "bf16 unet with compile=default: all 2 cases, none of the other 34",
         ),
-        ({"precision": "bf16"}, "cells with precision=bf16 (18 of 18)"),
-        ({"precision": ""}, "cells with default precision (18 of 18)"),
-        ({"compile": "", "workload": "resnet50"}, "resnet50 with default compile (4 of 4 cells)"),
-        ({}, "cells (36 of 36)"),
+        ({"precision": "bf16"}, "bf16 training: all 18 cases, none of the other 18"),
+        ({"precision": ""}, "training with default precision: all 18 cases, none of the other 18"),
+        (
+            {"compile": "", "workload": "resnet50"},
+            "uncompiled resnet50: all 4 cases, none of the other 32",
+        ),
+        ({}, "training: all 36 cases"),
     ],
 )
 def test_the_shortest_rule_names_the_cells(wanted: dict[str, str], expected: str) -> None:
@@ -93,12 +99,12 @@ def test_the_shortest_rule_names_the_cells(wanted: dict[str, str], expected: str
 
 def test_any_value_of_an_axis_may_be_the_reason() -> None:
     compiled = [c for c in MATRIX if "compile" in c.axes]
-    assert described(compiled) == "cells with compile=default or reduce-overhead (24 of 24)"
+    assert described(compiled) == "compiled training: all 24 cases, none of the other 12"
 
 
 def test_one_of_four_may_stand_still() -> None:
     four = those(workload="unet", compile="default")
-    assert described(four[:3]) == "unet with compile=default (3 of 4 cells)"
+    assert described(four[:3]) == "unet with compile=default: 3 of 4 cases, none of the other 32"
 
 
 def test_an_exact_rule_is_worth_one_more_condition() -> None:
@@ -106,23 +112,26 @@ def test_an_exact_rule_is_worth_one_more_condition() -> None:
     modes = ("", "default", "reduce-overhead", "max-autotune")
     matrix = [case("unet", compile=m, layout=v) for m in modes for v in ("", "a", "b", "c")]
     moved = [cell for cell in matrix if "compile" in cell.axes]
-    expected = "unet with compile=default or max-autotune or reduce-overhead (12 of 12 cells)"
+    expected = "compiled unet: all 12 cases, none of the other 4"
     assert described(moved, matrix) == expected
 
 
 def test_half_of_the_cells_are_no_rule() -> None:
     pair = [those(workload="unet", compile="default")[0], those(workload="nanogpt")[5]]
-    assert described(pair).endswith("and 1 other cell of 36")
+    assert described(pair).endswith("and 1 other case: 2 of 36 cases")
 
 
 def test_one_more_cell_elsewhere_is_told_beside_the_rule() -> None:
     moved = [*those(workload="unet", compile="default"), those(workload="nanogpt")[0]]
-    assert described(moved) == "unet with compile=default (4 of 4 cells) and 1 other cell"
+    assert (
+        described(moved)
+        == "unet with compile=default: all 4 cases and 1 other, none of the other 31"
+    )
 
 
 def test_a_single_cell_is_named_in_full() -> None:
     one = those(workload="unet", compile="default", precision="bf16")[0]
-    assert described([one]) == f"{one.key} (1 of 36 cells)"
+    assert described([one]) == f"{one.key}: 1 of 36 cases"
     assert described([one], [one]) == one.key
 
 
@@ -134,7 +143,10 @@ def test_a_case_that_moved_the_other_way_did_not_move_with_it() -> None:
         moved=(*posed.moved, *(Moved(Cell(cell), 0.05) for cell in faster)),
     )  # fmt: skip
     assert [cell.case.workload for cell in cells(posed)[0]] == ["unet"] * 12
-    assert "unet (12 of 12 cells) is 3.0\u00a0% slower" in explained(posed).sentence
+    assert (
+        "unet is 3.0\u00a0% slower since r12: all 12 cases, none of the other 12."
+        in explained(posed).sentence
+    )
 
 
 def test_effects_that_differ_are_given_from_least_to_most() -> None:
@@ -169,7 +181,7 @@ def test_many_axes_are_searched_in_full_within_reason() -> None:
         for at in range(0, 4096, 17)
     ]
     moved = [cell for cell in wide if {"axis2", "axis5", "axis9"} <= cell.axes.keys()]
-    assert described(moved, wide).startswith("unet with axis2=x and axis5=x and axis9=x")
+    assert described(moved, wide).startswith("unet with axis2=x, axis5=x and axis9=x")
 
 
 subsets = st.lists(st.sampled_from(MATRIX), min_size=1, max_size=14, unique_by=lambda c: c.key)
