@@ -253,7 +253,7 @@ def _member(session: Session, row: FindingRow, link: FindingSeries, series: Seri
     )
 
 
-class Where(TypedDict):
+class Extent(TypedDict):
     """The place of a change in the order of a project's revisions."""
 
     rank: int
@@ -261,9 +261,9 @@ class Where(TypedDict):
     latest: datetime
 
 
-def where_of(session: Session, placed: PlacedChange, project: str, blur: int = 0) -> Where:
+def where_of(session: Session, placed: PlacedChange, project: str, blur: int = 0) -> Extent:
     """Give the revisions at which a change may have begun, ``blur`` more on each side."""
-    return Where(
+    return Extent(
         rank=revisions.rank(session, placed.first_bad_at, project),
         earliest=revisions.after(session, placed.last_good, placed.first_bad_at, project, -blur),
         latest=revisions.beside(session, placed.first_bad_at, project, blur),

@@ -128,7 +128,9 @@ def headline_of(said: Statement) -> str:
         case "bad_node":
             size, since = formats.size(facts["share"]), formats.revision(facts["first_bad"])
             return f"Worker {facts['worker']} {size} slower since {since}"
-    return f"Worker {facts['worker']} is at fault"
+        case "worker_at_fault":
+            return f"Worker {facts['worker']} is at fault"
+    return say(said)
 
 
 def _facts(changed: Sequence[Statement], rest: int, how: str) -> str:

@@ -34,9 +34,11 @@ from worker.supervisor import Station
 HERE = Path(__file__).parent
 CASE = Case(workload="resnet50")
 LEAVES = (
-    f"setsid sleep 60 >/dev/null 2>&1 & echo $! >>{{left}}\nexec {sys.executable} {HERE}/{{child}}"
+    f"setsid sleep 60 >/dev/null 2>&1 & echo $! >>{{left}}\n"
+    f"sleep 0.5; exec {sys.executable} {HERE}/{{child}}"
 )
-"""A child that leaves a process in a session of its own behind, and writes its id down."""
+"""A child that leaves a process in a session of its own behind, and writes its id down. It lasts
+for more than one look at the device's processes, which come every 0.2 s."""
 THERMAL = 0x40
 
 

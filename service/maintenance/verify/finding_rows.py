@@ -76,6 +76,8 @@ def _about(session: Session, row: models.FindingRow) -> Iterator[str]:
     links = session.execute(query).all()
     if not links and not node:
         yield "It is about no series."
+    if links and all(series.comparability != row.comparability for _, series, _ in links):
+        yield "None of its series is of the hardware that it names."
     for result, series, point in links:
         if series.project != row.project:
             yield f"The series {series.id} is of another project."
