@@ -1,6 +1,8 @@
 """Findings that somebody should know: one per cause, announced once, closed when it is over.
 
 causes.py               puts changes that have one cause together (pure)
+suspicion.py            finds suspicious points: what the history predicts, and what came (pure)
+witnesses.py            finds the other series that show a change whose cause is known
 rules.py                tells when a change becomes a finding and when a finding is over (pure)
 update.py               applies a new analysis to the findings that exist
 opening.py              makes findings of changes that no finding reports yet

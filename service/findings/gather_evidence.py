@@ -58,14 +58,16 @@ def question_of(
 ) -> Question:
     """All that is known around the first change of ``group``, whose changes share a cause.
 
-    ``measured`` is what was measured for this question, of the first change's case.
+    ``measured`` is what was measured again for one of the changes.
     """
     first, session = group[0], histories.session
     change, placed = first.placed.change, first.placed
     history = histories.of(first.series.id)
     since = _begin(placed, history)
     old, new = (_load(session, side) for side in _sides(history, since, change))
-    around = _neighbours(histories, first.series)
+    again = [_load(session, side) for side in (measured.before, measured.after)]
+    again = [[one for one in side if one.result.case == first.series.case] for side in again]
+    around = neighbours(histories, first.series)
     here = [other for other in around if other.series.comparability == first.series.comparability]
     subject = metric(first.series.metric).subject
     alike = [other for other in group[1:] if metric(other.series.metric).subject == subject]
@@ -81,8 +83,8 @@ def question_of(
         effect_high=change.effect_high,
         last_good=placed.last_good,
         first_bad=placed.first_bad,
-        before=(*old, *_load(session, measured.before)),
-        after=(*new, *_load(session, measured.after)),
+        before=(*old, *again[0]),
+        after=(*new, *again[1]),
         moved=tuple(_moved(alike)),
         unmoved=tuple(
             cell_of(other.series)
@@ -198,7 +200,8 @@ def _load(session: Session, result_ids: Iterable[str]) -> list[Measurement]:
     return [Measurement(part.revision, part.worker, part.result) for part in stored]
 
 
-def _neighbours(histories: Histories, series: SeriesName) -> list[SeriesHistory]:
+def neighbours(histories: Histories, series: SeriesName) -> list[SeriesHistory]:
+    """Read the histories of the same metric in the same project: those of other cases too."""
     same = (SeriesRow.project == series.project, SeriesRow.metric == series.metric)
     ids = histories.session.scalars(select(SeriesRow.id).where(*same).order_by(SeriesRow.id)).all()
     return [histories.of(series_id) for series_id in ids[:NEIGHBOURS]]

@@ -23,8 +23,16 @@ from service.findings.gather_evidence import (
     where_of,
     without_cause,
 )
-from service.findings.rules import ACTIVE, NOTHING, REFUTED, AlreadyReported, Candidate, Remeasured
+from service.findings.rules import (
+    ACTIVE,
+    NOTHING,
+    REFUTED,
+    AlreadyReported,
+    Candidate,
+    Remeasured,
+)
 from service.findings.update import settle, takes_back
+from service.findings.witnesses import is_explained, witnesses
 from service.history.analysis import Histories
 from service.history.changes import alike
 from service.history.series_history import PlacedChange, SeriesHistory
@@ -40,6 +48,8 @@ from service.schemas.findings import Cause, FindingKind
 log = logging.getLogger(__name__)
 
 DAY = timedelta(days=1)
+GROWING = 5
+"""Newest findings that are looked at for more series of the same cause."""
 
 
 def candidates(
@@ -94,11 +104,11 @@ def open_findings(
     session = histories.session
     ids = FindingSeries.change_id.in_([change.placed.id for change in changes])
     known = set(session.scalars(select(FindingSeries.change_id).where(ids)))
-    fresh = (change for change in changes if change.placed.id not in known)
-    news = [change for change in fresh if not takes_back(session, change, now)]
+    fresh = [change for change in changes if change.placed.id not in known]
+    news = [change for group in causes.groups(fresh) for change in _news(session, group, now)]
     accepted = rules.accepted(news, queries.doubts_since(session, now - DAY))
     opened: list[str] = []
-    for group in causes.groups(accepted):
+    for group in sorted(causes.groups(accepted), key=lambda group: causes.headline_order(group[0])):
         try:
             with session.begin_nested():
                 opened += _open_or_join(histories, group, measured, now)
@@ -113,6 +123,10 @@ def _open_or_join(
     histories: Histories, group: Sequence[Candidate], measured: Remeasured, now: datetime
 ) -> list[str]:
     """Add the changes to the finding about their cause, or open one; its id, if so."""
+    session = histories.session
+    group = [change for change in group if not is_explained(session, change.series, change.rank)]
+    if not group:
+        return []
     home = _home(histories, group[0])
     if home is not None:
         joining = [candidate for candidate in group if _joins(histories, home, candidate)]
@@ -122,6 +136,30 @@ def _open_or_join(
         return []
     opened = _open(histories, group, measured, now)
     return [] if opened is None else [opened]
+
+
+def _news(session: Session, group: Sequence[Candidate], now: datetime) -> Sequence[Candidate]:
+    """Close what a cause takes back, and give those of its changes that are news.
+
+    Where most of them end an earlier change, the rest do so too: there it was too small to be seen.
+    """
+    news = [change for change in group if not takes_back(session, change, now)]
+    return news if 2 * len(news) >= len(group) else []
+
+
+def grow(histories: Histories, now: datetime) -> None:
+    """Add to the newest findings what shows their cause by now, without another alert."""
+    session = histories.session
+    newest = select(FindingRow).where(
+        FindingRow.kind != FindingKind.BAD_NODE, FindingRow.state.in_(ACTIVE)
+    )
+    for row in session.scalars(newest.order_by(FindingRow.first_bad_at.desc()).limit(GROWING)):
+        about = members(session, row)
+        if about[0].placed.change.before <= 0 or about[0].placed.change.after <= 0:
+            continue
+        known = frozenset(member.series.id for member in about)
+        if more := list(witnesses(histories, about[0], known, now)):
+            _join(histories, row, more, now)
 
 
 def _home(histories: Histories, candidate: Candidate) -> FindingRow | None:

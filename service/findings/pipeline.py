@@ -21,7 +21,7 @@ from service.database.session import Database, alone, now_of
 from service.findings import confirm
 from service.findings.bad_nodes import Compared, compare_nodes, ill_nodes, watch_nodes
 from service.findings.confirm import Suspicion
-from service.findings.opening import candidates, open_findings
+from service.findings.opening import candidates, grow, open_findings
 from service.findings.rules import AlreadyReported, Candidate
 from service.findings.update import follow, links_of
 from service.history import analysis, pending
@@ -197,9 +197,9 @@ def _about(session: Session, series_id: str) -> frozenset[str]:
 
 
 def _up_to_date(session: Session, series: SeriesFindings, now: datetime) -> SeriesFindings:
-    """Follow a series again if a finding about it was opened meanwhile."""
+    """Follow a series again if a finding about it was opened meanwhile, or has taken it in."""
     series_id = series.history.series.id
-    if not series.believable or _about(session, series_id) == series.covered.findings:
+    if _about(session, series_id) == series.covered.findings:
         return series
     return follow_series(session, series_id, ill_nodes(session), now)
 
@@ -214,12 +214,13 @@ def conclude(
 ) -> Looked:
     """Open what is to be opened, of everything that was looked at together."""
     nodes = watch_nodes(session, compared, now)
-    suspicious = [suspicion for series in news for suspicion in series.suspicious]
-    begun = confirm.begin(session, suspicious, now, daily)
+    histories = Histories(session, [series.history for series in news])
+    grow(histories, now)
     current = [_up_to_date(session, series, now) for series in news]
+    suspicious = [suspicion for series in current for suspicion in series.suspicious]
+    begun = confirm.begin(session, suspicious, now, daily)
     believable = [change for series in current for change in series.believable]
     decided = [change for change in believable if not confirm.awaited(session, change)]
-    histories = Histories(session, [series.history for series in current])
     opened = open_findings(histories, decided, now)
     pending.clear_pending(session, notes)
     return Looked(len(notes), (*nodes, *opened), tuple(begun))

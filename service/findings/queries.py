@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
+from benchmarks.catalog.metrics import metric
 from service.analysis.statement import read
 from service.database import paging
 from service.database.paging import Page
@@ -27,6 +28,7 @@ from service.schemas.findings import (
     FindingSummary,
     FindingView,
 )
+from service.schemas.series import SeriesName
 from service.wording import formats
 from service.wording.statements import headline_of, say_stored, worded
 
@@ -103,6 +105,25 @@ def doubts_since(session: Session, since: datetime) -> Sequence[float]:
         .group_by(FindingRow.id)
     )
     return session.scalars(least).all()
+
+
+def places_of(session: Session, series: SeriesName, subject: str) -> list[datetime]:
+    """Give where changes of a subject begin that findings report in the case of a series.
+
+    The series itself does not count.
+    """
+    query = (
+        select(FindingSeries.first_bad_at, SeriesRow.metric, SeriesRow.comparability)
+        .join(SeriesRow, SeriesRow.id == FindingSeries.series_id)
+        .join(FindingRow, FindingRow.id == FindingSeries.finding_id)
+        .where(FindingRow.state.not_in(REFUTED), FindingRow.project == series.project)
+        .where(SeriesRow.case_key == series.case.key, SeriesRow.id != series.id)
+    )
+    return [
+        at
+        for at, name, comparability in session.execute(query)
+        if metric(name).subject == subject and comparability == series.comparability
+    ]
 
 
 def _affected(session: Session, finding_id: str) -> list[AffectedSeries]:

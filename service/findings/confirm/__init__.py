@@ -1,6 +1,5 @@
 """Measures a suspicious result again before it is reported.
 
-suspicion.py  finds suspicious points: what the history predicts, and what came (pure)
 start.py      starts comparisons for suspicions, within the day's budget
 verdict.py    the outcome: confirmed, not reproduced, bad node, environment (pure)
 resolve.py    turns decided comparisons into outcomes, and outcomes into findings
@@ -10,7 +9,7 @@ queries.py    what the API shows
 from service.findings.confirm.queries import ConfirmationView, list_confirmations
 from service.findings.confirm.resolve import follow_all
 from service.findings.confirm.start import awaited, begin, not_reproduced
-from service.findings.confirm.suspicion import Suspicion, suspicions
+from service.findings.suspicion import Suspicion, suspicions
 
 __all__ = [
     "ConfirmationView",

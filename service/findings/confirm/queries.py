@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from service.database import paging
 from service.database.paging import Page
-from service.findings.confirm.suspicion import Baseline
+from service.findings.suspicion import Baseline
 from service.models import ConfirmationRow, ConfirmationState
 from service.wording.statements import say_stored
 

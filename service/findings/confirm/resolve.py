@@ -18,13 +18,15 @@ from service.errors import ServiceError
 from service.findings.bad_node_statistics import NodeChange
 from service.findings.bad_nodes import ill_nodes, open_bad_node
 from service.findings.confirm.start import DOUBT, ask, value_of
-from service.findings.confirm.suspicion import Suspicion, Where
 from service.findings.confirm.verdict import ConfirmationVerdict, RemeasuredValue, verdict
 from service.findings.gather_evidence import A_SIDE, where_of
 from service.findings.opening import open_findings
-from service.findings.rules import Candidate, Remeasured
+from service.findings.rules import NEAR, Candidate, Remeasured
+from service.findings.suspicion import Suspicion, Where
+from service.findings.witnesses import is_reported, shifts, witnesses
 from service.history import analysis, changes
 from service.history.analysis import Histories
+from service.history.pending import mark_pending
 from service.history.queries import name_of
 from service.history.series_history import PlacedChange
 from service.models import (
@@ -112,7 +114,19 @@ class _Confirmation:
                 self.session.flush()
             return []
         self._end(outcome)
-        return self._open_findings(outcome, reading)
+        opened = self._open_findings(outcome, reading)
+        if outcome.state is not ConfirmationState.UNRESOLVED:
+            self._look_again()
+        return opened
+
+    def _look_again(self) -> None:
+        """Have the series analysed that waited for this outcome, and that it does not explain."""
+        at, itself = self.row.first_bad_at, frozenset({self.series.id})
+        for history, shift in shifts(Histories(self.session), self.series, at, itself):
+            if shift.is_clear and (shift.log > 0) == (self.suspicion.effect > 0):
+                point = history.recent.points[shift.at - history.recent.first]
+                since = point.revision_at
+                mark_pending(self.session, self.now, point.revision, since, point.result_id)
 
     def _ask(self, worker: str, says: Statement, *, apart: bool = True) -> bool:
         """Start one more comparison, or end where there can be none."""
@@ -145,17 +159,25 @@ class _Confirmation:
             return open_bad_node(self.session, node, self.series.comparability, self.now)
         if outcome.state not in (ConfirmationState.CONFIRMED, ConfirmationState.ENVIRONMENT):
             return []
+        histories = Histories(self.session)
+        history = histories.of(self.series.id)
+        at = history.recent.index_of(row.first_bad_at)
+        if at is not None and is_reported(self.session, history, at):
+            return []  # another case of the same cause was measured again and stands for this one
         placed = self._placed(reading)
         row.change_id = placed.id
+        # Beside each other the revisions show the place; what is around them may be older.
+        blur = 0 if outcome.state is ConfirmationState.CONFIRMED else NEAR
         candidate = Candidate(
             series=self.series,
             placed=placed,
-            **where_of(self.session, placed, self.series.project),
+            **where_of(self.session, placed, self.series.project, blur),
             doubt=DOUBT,
             certainty=Certainty.CONFIRMED,
         )
-        histories = Histories(self.session)
-        return open_findings(histories, [candidate], self.now, self._remeasured(reading))
+        itself = frozenset({self.series.id})
+        changes = [candidate, *witnesses(histories, candidate, itself, self.now)]
+        return open_findings(histories, changes, self.now, self._remeasured(reading))
 
     def _placed(self, reading: RemeasuredValue) -> PlacedChange:
         """The change as the history places it by now; before it does, as it was measured again."""

@@ -11,6 +11,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
+from benchmarks.catalog.metrics import metric as metric_of
+from benchmarks.catalog.metrics import reading_order
 from service import comparisons, models
 from service.analysis.statement import state
 from service.comparisons import worker_choice
@@ -19,10 +21,12 @@ from service.database.ids import new_id
 from service.errors import ServiceError
 from service.findings import rules
 from service.findings.bad_nodes import ill_nodes
-from service.findings.confirm.suspicion import Baseline, Suspicion, Where, points_before, where_lies
 from service.findings.rules import Candidate
+from service.findings.suspicion import Baseline, Suspicion, Where, points_before, where_lies
+from service.findings.witnesses import is_explained
 from service.history import revisions
 from service.history.analysis import Histories
+from service.history.queries import name_of
 from service.history.series_history import SeriesHistory
 from service.schemas.comparisons import ComparisonRequest
 from service.schemas.gate import Side
@@ -49,21 +53,55 @@ def begin(
 ) -> list[str]:
     """Measure again what is suspicious and not being looked at; at most ``daily`` times a day.
 
-    One case at one place is measured again once, whichever of its metrics is suspicious; the
-    largest effects come first.
+    One case at one place is measured again once, whichever of its metrics is suspicious. What moved
+    one way on one worker at one place may have one cause: the clearest case stands for the others,
+    which wait for its outcome. The metric that people read first comes first.
     """
     started: list[str] = []
     ill = ill_nodes(session)
     left = daily - _started_since(session, now - DAY)
-    for suspicion in sorted(suspicions, key=lambda suspicion: -abs(suspicion.effect)):
+    running = _running(session)
+    for suspicion in sorted(suspicions, key=_by_clarity):
         if len(started) >= left:
             break
-        if suspicion.last_good == suspicion.first_bad or _known(session, suspicion):
+        if suspicion.last_good == suspicion.first_bad:
             continue  # a revision beside itself says nothing of the code
+        rank = revisions.rank(session, suspicion.first_bad_at, suspicion.series.project)
+        if _known(session, suspicion, rank) or is_explained(session, suspicion.series, rank):
+            continue
+        if any(_stands_for(session, other, suspicion) for other in running):
+            continue
         workers = _workers(session, suspicion, ill, now)
-        if workers:
-            started += _start(session, suspicion, workers, now)
+        if workers and (begun := _start(session, suspicion, workers, now)):
+            started += begun
+            running.append(suspicion)
     return started
+
+
+def _by_clarity(suspicion: Suspicion) -> tuple[tuple[int, str], float, str]:
+    return reading_order(suspicion.series.metric), -suspicion.clarity, suspicion.series.id
+
+
+def _running(session: Session) -> list[Suspicion]:
+    state = models.ConfirmationRow.state == models.ConfirmationState.RUNNING
+    rows = session.scalars(select(models.ConfirmationRow).where(state))
+    return [
+        Suspicion.of(row, name_of(session.get_one(models.SeriesRow, row.series_id))) for row in rows
+    ]
+
+
+def _stands_for(session: Session, running: Suspicion, other: Suspicion) -> bool:
+    """Return True if two suspicions may have one cause, or one node that is slow."""
+    project = other.series.project
+    if (running.series.project, running.worker, running.worse) != (
+        project,
+        other.worker,
+        other.worse,
+    ) or metric_of(running.series.metric).subject != metric_of(other.series.metric).subject:
+        return False
+    places = (revisions.rank(session, one.first_bad_at, project) for one in (running, other))
+    here, there = places
+    return abs(here - there) <= rules.NEAR
 
 
 def awaited(session: Session, candidate: Candidate) -> bool:
@@ -192,11 +230,10 @@ def _usual(history: SeriesHistory, candidate: Candidate) -> Baseline:
     return Baseline.of((point.worker, point.value) for point in earlier)
 
 
-def _known(session: Session, suspicion: Suspicion) -> bool:
+def _known(session: Session, suspicion: Suspicion, rank: int) -> bool:
     if _of_case(session, suspicion.series, models.ConfirmationRow.first_bad == suspicion.first_bad):
         return True
     looked_at = (models.ConfirmationState.RUNNING, models.ConfirmationState.NOT_REPRODUCED)
-    rank = revisions.rank(session, suspicion.first_bad_at, suspicion.series.project)
     return bool(_near(session, suspicion.series, rank, models.ConfirmationRow.state.in_(looked_at)))
 
 

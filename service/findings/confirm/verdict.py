@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from benchmarks.contracts import Contract
 from service.analysis.statement import Statement, state
 from service.findings.bad_node_statistics import LEAST_CONTRAST
-from service.findings.confirm.suspicion import Suspicion, Where
+from service.findings.suspicion import Suspicion, Where
 from service.models.confirmations import ConfirmationState as State
 from service.schemas.gate import Answer
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.contracts import Case, Direction
-from service.findings.confirm.suspicion import Baseline, Suspicion, Where
+from service.findings.suspicion import Baseline, Suspicion, Where
 from service.findings.confirm.verdict import RemeasuredValue, verdict
 from service.models import ConfirmationState as State
 from service.schemas.gate import Answer

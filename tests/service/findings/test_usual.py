@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.findings.confirm.suspicion import ENOUGH, Baseline
+from service.findings.suspicion import ENOUGH, Baseline
 
 VALUES = st.lists(st.floats(1.0, 1e6), min_size=1, max_size=12)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from statistics import median
@@ -104,6 +104,8 @@ class Suspicion:
     """What was expected, of all workers and of single ones."""
     after: float
     """What all workers together measure now."""
+    clarity: float = 0.0
+    """Distance of the two levels in standard deviations of one point; zero if they are unknown."""
 
     @classmethod
     def of(cls, row: ConfirmationRow, series: SeriesName) -> Self:
@@ -139,6 +141,8 @@ NEWEST = 3
 """Points at the end that may be suspicious by themselves; older ones had their chance."""
 LEVEL_POINTS = 30
 """Points before a change that say what was expected."""
+LEAST_SCALE = 1e-4
+"""Noise, as a share, below which all changes are equally clear, such as that of a memory size."""
 
 
 def suspicions(
@@ -172,7 +176,12 @@ def suspicions(
         _suspicion(series, tail, index, change_id, sound, ill)
         for index, change_id in sorted(places.items())
     )
-    return [row for row in rows if row is not None]
+    scale = analysis.noise.scale if analysis.noise else math.inf
+    return [
+        replace(row, clarity=abs(row.effect) / max(scale, LEAST_SCALE))
+        for row in rows
+        if row is not None
+    ]
 
 
 def _near(index: int, places: Iterable[int]) -> bool:
