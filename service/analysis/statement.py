@@ -14,7 +14,9 @@ class Statement:
     """One sentence or clause without its words; ``service.wording`` has those of each kind."""
 
     kind: str
-    facts: Mapping[str, str | float | int | Statement | tuple[str | Statement | None, ...] | None]
+    facts: Mapping[
+        str, str | bool | int | float | Statement | tuple[str | Statement | None, ...] | None
+    ]
 
     def stored(self) -> dict[str, Any]:
         """The statement as a JSON document."""

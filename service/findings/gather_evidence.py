@@ -75,6 +75,7 @@ def question_of(
     return Question(
         case=first.series.case,
         hardware=formats.hardware(first.series.comparability),
+        confirmed=first.certainty is Certainty.CONFIRMED,
         metric=first.series.metric,
         unit=first.series.unit,
         direction=first.series.direction,
@@ -107,7 +108,8 @@ def _moved(alike: Iterable[Candidate]) -> Iterator[Moved]:
         cell = cell_of(other.series)
         if cell not in seen:
             seen.add(cell)
-            yield Moved(cell, other.placed.change.effect)
+            change = other.placed.change
+            yield Moved(cell, change.effect, change.effect_low, change.effect_high)
 
 
 def residuals(history: SeriesHistory, since: Place) -> Iterator[Residual]:

@@ -96,20 +96,30 @@ _TEMPLATES = _Templates()
 
 MOST_WORDS = 40
 """Of a finding's sentence; what does not fit stands in the evidence."""
+HEADLINE_WORDS = 12
+"""Below which a headline stays."""
 _CAUSES: dict[str, str] = {
-    Cause.CODE: "Code, not machine",
-    Cause.ENVIRONMENT: "Environment",
-    Cause.NODE: "The node",
-    Cause.INPUT: "The input",
-    Cause.CLOCKS: "The clock",
-    Cause.UNKNOWN: "Cause not known",
+    Cause.CODE: "code, not machine",
+    Cause.ENVIRONMENT: "the environment",
+    Cause.NODE: "the node",
+    Cause.INPUT: "the input",
+    Cause.CLOCKS: "the clock",
+    Cause.UNKNOWN: "cause not known",
 }
 
 
-def _change(headline: Statement, cause: str, reasons: Sequence[Statement]) -> str:
+def _change(
+    headline: Statement,
+    cause: str,
+    reasons: Sequence[Statement],
+    workers: Sequence[str],
+    *,
+    confirmed: bool,
+) -> str:
     facts: Mapping[str, Any] = headline.facts
-    extent = _extent(facts["cells"])
-    begin = f"{say(headline)}{_because(extent, '')}. {_CAUSES[cause]}"
+    begin = f"{say(headline)}{_because(_extent(facts['cells']), '')}. "
+    seen = f"{'Confirmed' if confirmed else 'Seen'} on {_nodes(workers)}; " if workers else ""
+    begin += _sentence_case(f"{seen}{_CAUSES[cause]}")
     sentence = begin
     for between, reason in zip(chain([": "], repeat("; ")), reasons, strict=False):
         longer = f"{sentence}{between}{say(reason)}"
@@ -119,18 +129,38 @@ def _change(headline: Statement, cause: str, reasons: Sequence[Statement]) -> st
     return f"{sentence}."
 
 
+def _nodes(workers: Sequence[str]) -> str:
+    return _listed(workers) if len(workers) < 3 else f"{len(workers)} nodes"
+
+
+def _sentence_case(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
 def headline_of(said: Statement) -> str:
     """What a finding says in under twelve words, for titles and messages."""
     facts: Mapping[str, Any] = said.facts
     match said.kind:
         case "change":
-            return _headline_words(facts["headline"], verb="")
+            return _short(facts["headline"])
         case "bad_node":
             size, since = formats.size(facts["share"]), formats.revision(facts["first_bad"])
             return f"Worker {facts['worker']} {size} slower since {since}"
         case "worker_at_fault":
             return f"Worker {facts['worker']} is at fault"
     return say(said)
+
+
+def _short(headline: Statement) -> str:
+    """A headline that names the number of cases where their settings are too many words."""
+    whole = _headline_words(headline, verb="")
+    if len(whole.split()) < HEADLINE_WORDS:
+        return whole
+    facts: Mapping[str, Any] = headline.facts
+    cells: Mapping[str, Any] = facts["cells"].facts
+    count = formats.counted(cells["moved"] + cells["others"], "case")
+    name = cells["workload"] or "training"
+    return _headline_words(headline, verb="", subject=f"{name} ({count})")
 
 
 def _facts(changed: Sequence[Statement], rest: int, how: str) -> str:
@@ -170,26 +200,29 @@ _PLACES = {"hardware": "on", "preset": "at preset"}
 
 def _condition(of: str, value: str | None) -> str:
     if of in _PLACES:
-        return f"{_PLACES[of]} {value}"
+        return f"{_PLACES[of]} {_device(value or '')}"
     if value is None:
         return f"default {of}"
     return f"{of} set" if value == factors.ANY else f"{of}={value}"
 
 
+def _device(name: str) -> str:
+    return name.removeprefix("NVIDIA ")
+
+
 def _extent(cells: Statement) -> str:
-    """Count the cells that moved and those that did not; empty if there is only one."""
+    """Count the cases that moved and those that did not; empty if there is only one."""
     facts: Mapping[str, Any] = cells.facts
     moved, covered, others, still = (facts[n] for n in ("moved", "covered", "others", "still"))
+    hardware = f" on {_listed([*map(_device, facts['hardware'])])}" if facts["hardware"] else ""
     everyone = covered + others + still
     if everyone == 1:
-        counted = ""
-    elif facts["case"]:
-        counted = f"{moved + others} of {everyone} cases"
-    else:
-        counted = f"all {covered} cases" if moved == covered else f"{moved} of {covered} cases"
-        counted += f" and {others} {'other' if others == 1 else 'others'}" if others else ""
-        counted += f", none of the other {still}" if still else ""
-    return counted + (f", on {_listed(facts['hardware'])}" if facts["hardware"] else "")
+        return hardware.strip()
+    if facts["case"]:
+        return f"{moved + others} of {everyone} cases{hardware}"
+    counted = f"all {covered} cases" if moved == covered else f"{moved} of {covered} cases"
+    more = f" and {others} {'other' if others == 1 else 'others'}" if others else ""
+    return f"{counted}{more}{hardware}" + (f", none of the other {still}" if still else "")
 
 
 def _cells(cells: Statement) -> str:
@@ -201,11 +234,12 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def _headline_words(headline: Statement, verb: str) -> str:
+def _headline_words(headline: Statement, verb: str, subject: str = "") -> str:
     facts: Mapping[str, Any] = headline.facts
-    subject, metric_name, most = _subject(facts["cells"]), facts["metric"], facts["most"]
+    subject = subject or _subject(facts["cells"])
+    metric_name, most = facts["metric"], facts["most"]
     sizes = [formats.size(facts[name]) for name in ("least", "middle", "most")]
-    close = abs(most) <= ALIKE * abs(facts["least"])
+    close = facts["alike"] or abs(most) <= ALIKE * abs(facts["least"])
     extent = sizes[1] if close else f"{sizes[0]} to {sizes[2]}"
     if metric_name in RATES:
         way = "faster" if headline.kind == "improvement" else "slower"
@@ -245,9 +279,7 @@ WORDS: dict[str, Words] = {
     "fact_changed": "{fact:fact} {before:values} -> {after:values}",
     "digest_changed": "{fact:fact} is another",
     "environment_unchanged": "environment unchanged ({unchanged} facts)",
-    "environment_mixed": (
-        "no fact of the environment tells the sides apart ({unchanged} unchanged)"
-    ),
+    "environment_mixed": "no fact of the environment changed ({unchanged} the same everywhere)",
     "facts_changed_here": partial(_facts, how=" changed at the same point"),
     "facts_changed_between": partial(_facts, how=" changed in between"),
     "facts_differ_by_machine": partial(

@@ -35,10 +35,18 @@ def attribute(question: Question) -> Attribution:
     seen = observe(question)
     cause = _cause(seen)
     clauses = [*_reasons(question, seen, cause), *beside(cause, seen.quantities)]
-    head = factors.headline(question, seen.rule)
+    if cause is Cause.CODE:  # what the code does differently tells more than what stayed the same
+        clauses.append(seen.environment[0].says)
     return Attribution(
         cause=cause,
-        says=state("change", headline=head, cause=cause.value, reasons=tuple(clauses)),
+        says=state(
+            "change",
+            headline=factors.headline(question, seen.rule),
+            confirmed=question.confirmed,
+            workers=tuple(sorted({run.worker for run in question.after})),
+            cause=cause.value,
+            reasons=tuple(clauses),
+        ),
         evidence=seen.everything(),
         not_excluded=not_excluded(question, seen, cause),
     )
@@ -71,7 +79,7 @@ def _reasons(question: Question, seen: Observed, cause: Cause) -> list[Statement
         case Cause.INPUT | Cause.CLOCKS:
             reasons = [_mechanism(seen), _cleared_code(seen)]
         case Cause.CODE:
-            reasons = [_on_several(seen) or _says(seen.environment[0])]
+            reasons = []
         case Cause.UNKNOWN:
             reasons = [_too_little(question, seen), _cleared_code(seen)]
     return [reason for reason in reasons if reason]
@@ -100,10 +108,6 @@ def _mechanism(seen: Observed) -> Statement | None:
 def _cleared_code(seen: Observed) -> Statement | None:
     cleared = seen.revision is not None and seen.revision.state is State.UNCHANGED
     return _says(seen.revision) if cleared else None
-
-
-def _on_several(seen: Observed) -> Statement | None:
-    return next((one.says for one in seen.node if one.state is State.UNCHANGED), None)
 
 
 def _too_little(question: Question, seen: Observed) -> Statement:

@@ -8,31 +8,38 @@ of them are tried, so the outcome depends on nothing but the cases.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
-from service.analysis.attribution.types import Cell, Evidence, Question
+from service.analysis.attribution.types import Cell, Evidence, Moved, Question
 from service.analysis.statement import Statement, state
 from service.schemas.findings import Part, State, Strength
 
 
 def headline(question: Question, rule: AxisRule | None) -> Statement:
     """``unet with compile=default is 3.1 % slower since r12``."""
-    others = (other.effect for other in question.moved if other.cell != question.cell)
-    same_way = (effect for effect in others if effect * question.effect > 0)
-    effects = sorted((question.effect, *same_way), key=abs)
+    itself = Moved(question.cell, question.effect, question.effect_low, question.effect_high)
+    others = (other for other in question.moved if other.cell != question.cell)
+    same_way = (other for other in others if other.effect * question.effect > 0)
+    moved = sorted((itself, *same_way), key=lambda one: abs(one.effect))
+    middle = median(one.effect for one in moved)
     return state(
         "improvement" if question.improvement else "regression",
         cells=where(question, rule),
         metric=question.metric,
         unit=question.unit,
-        least=effects[0],
-        middle=median(effects),
-        most=effects[-1],
+        least=moved[0].effect,
+        middle=middle,
+        most=moved[-1].effect,
+        alike=sum(one.is_alike(middle) for one in moved) >= ALIKE * len(moved),
         first_bad=question.first_bad,
     )
+
+
+ALIKE = 0.8
+"""Share of the intervals of 95 % which hold one size, from which the sizes are told as one."""
 
 
 def evidence(question: Question, rule: AxisRule | None) -> Evidence | None:
@@ -65,17 +72,24 @@ def where(question: Question, rule: AxisRule | None) -> Statement:
         conditions = tuple(_condition(one, rule) for one in rule.conditions)
     workloads = {cell.case.workload for cell in covered}
     hardware = {cell.hardware for cell in (*moved, *still)}
+    # A case that moved on one kind of hardware and not on another counts once for each.
+    apart = {cell.case.key for cell in moved} & {cell.case.key for cell in still}
+    count = len if apart else _count_cases
     return state(
         "cells",
         conditions=conditions,
         workload=workloads.pop() if len(workloads) == 1 else "",
-        case=question.case.key if len(covered) == 1 else "",
-        moved=len(inside),
-        covered=len(covered),
-        others=len(moved) - len(inside),
-        still=len(still) - (len(covered) - len(inside)),
+        case=question.case.key if _count_cases(covered) == 1 else "",
+        moved=count(inside),
+        covered=count(covered),
+        others=count(moved) - count(inside),
+        still=count((*moved, *still)) - count({*moved, *covered}),
         hardware=tuple(sorted({cell.hardware for cell in moved})) if len(hardware) > 1 else (),
     )
+
+
+def _count_cases(of: Collection[Cell]) -> int:
+    return len({cell.case.key for cell in of})
 
 
 def _condition(condition: Condition, rule: AxisRule) -> Statement:

@@ -50,6 +50,13 @@ class Moved:
     cell: Cell
     effect: float
     """Change as a share of its old level, signed as the metric is: -0.02 is two per cent less."""
+    low: float | None = None
+    high: float | None = None
+    """95 % interval of ``effect``; None if it is not known."""
+
+    def is_alike(self, effect: float) -> bool:
+        """Return True if the change may be as large as ``effect``."""
+        return self.low is not None and self.high is not None and self.low <= effect <= self.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +109,8 @@ class Question:
     unmoved: tuple[Cell, ...] = ()
     """Cells that were measured on both sides of this point and did not change."""
     hardware: str = ""
+    confirmed: bool = False
+    """Whether both revisions were measured again, side by side."""
     residuals: tuple[Residual, ...] = ()
     """Of all series on comparable hardware, from ``first_bad`` on."""
 
