@@ -7,7 +7,8 @@ never found.
 A bad stretch that comes and goes is doubted: a node that runs hot for eight nights makes two clear
 steps, and no revision made either. Real changes that are reverted within the month exist, and are
 rarer. So both borders of a short level must be the surer the shorter it is and the more exactly the
-history returns to where it was.
+history returns to where it was. A step that is undone, comes back and stays is no such stretch: what
+is bad for a while does not find the same level again and keep it.
 
 Doubt may take one step of an episode and leave the other: a drop that is over would stay, or a
 recovery stand as an improvement. If we report the one we must report the other, so what is left of
@@ -36,6 +37,9 @@ LONGEST = 32
 """Points: a month of nights. What stands for longer is a level, whatever comes after it."""
 PER_HALVING = 2.0
 """Standard deviations asked for by each halving of the stretch, if it returns exactly."""
+UNDONE = 0.85
+"""Share of a step from which it has been undone. Of a drop of five standard deviations for twelve
+nights a tenth is noise; what comes back by less has partly stayed, and may stand alone."""
 HALVINGS = 2.0
 """From 32 to 8 points; shorter ones are held back by their length already (``evidence.py``)."""
 
@@ -47,11 +51,34 @@ def doubt(sums: Sums, borders: Sequence[int], at: int) -> float:
     """
     doubts = [0.0]
     # Each border asks which share of its own step is undone, so the one behind looks backwards.
-    if at + 2 < len(borders):
+    if at + 2 < len(borders) and not relapses(sums, borders, at):
         doubts.append(_doubt(sums, borders[at - 1 : at + 3]))
-    if at >= 2:
+    if at >= 2 and not relapses(sums, borders, at - 1):
         doubts.append(_doubt(sums, borders[at - 2 : at + 2], backwards=True))
     return max(doubts)
+
+
+def relapses(sums: Sums, borders: Sequence[int], at: int) -> bool:
+    """Return True if the level from ``borders[at]`` on lies within a step that was undone and
+    came back to stay."""
+    return any(_came_back(sums, borders, first) for first in (at - 1, at))
+
+
+def _came_back(sums: Sums, borders: Sequence[int], first: int) -> bool:
+    """Return True if the step at ``borders[first]`` is undone by the next, which the third undoes.
+
+    After that the level stays: it is the newest, or a long one, or what follows is not a return.
+    """
+    if first < 1 or first + 3 >= len(borders):
+        return False
+    undone = returned(sums, borders[first - 1 : first + 3])
+    again = returned(sums, borders[first : first + 4])
+    if min(undone, again) < UNDONE:
+        return False
+    newest = first + 4 >= len(borders)
+    if newest or borders[first + 3] - borders[first + 2] >= LONGEST:
+        return True
+    return returned(sums, borders[first + 1 : first + 5]) < UNDONE
 
 
 def _doubt(sums: Sums, around: Sequence[int], *, backwards: bool = False) -> float:
@@ -78,10 +105,6 @@ def returned(sums: Sums, around: Sequence[int], *, backwards: bool = False) -> f
         near, beyond = beyond, near
     return 1.0 - abs(beyond - near) / max(abs(there - near), 1e-12)
 
-
-UNDONE = 0.85
-"""Share of a step from which it has been undone. Of a drop of five standard deviations for twelve
-nights a tenth is noise; what comes back by less has partly stayed, and may stand alone."""
 
 Step = tuple[int, float]
 """A place and its evidence."""
@@ -160,7 +183,7 @@ def significant(
         del weights[weakest], evidences[weakest], borders[weakest + 1]
         for at in range(max(weakest, 1), min(weakest + 1, len(weights)) + 1):
             evidences[at - 1] = _evidence(sums, borders, at, noise)
-        for at in range(max(weakest - 1, 1), min(weakest + 2, len(weights)) + 1):
+        for at in range(max(weakest - 4, 1), min(weakest + 4, len(weights)) + 1):
             weights[at - 1] = _doubted(evidences[at - 1], sums, borders, at)
     steps = list(zip(borders[1:-1], weights, strict=True))
     return completed(sums, steps, proposed, noise, threshold)
