@@ -6,6 +6,7 @@ the order in which a history passes through them:
 history.py         checks the input; values to logarithms, where a step is a ratio, and back
 robust.py          running medians, spreads and clipping that resist outliers
 evidence.py        weighs the points on both sides of a proposed change
+support.py         adds what is known of a place from elsewhere
 segment_model.py   proposes changes generously and removes the weakest until all are significant
 window.py          finds the shortest description of one stretch, without offsets, modes and slope
 change.py          describes a change (place, size, certainty) and the noise that remains

@@ -7,8 +7,8 @@ never found.
 A bad stretch that comes and goes is doubted: a node that runs hot for eight nights makes two clear
 steps, and no revision made either. Real changes that are reverted within the month exist, and are
 rarer. So both borders of a short level must be the surer the shorter it is and the more exactly the
-history returns to where it was. A step that is undone, comes back and stays is no such stretch: what
-is bad for a while does not find the same level again and keep it.
+history returns to where it was. A step that is undone, comes back and stays is no such stretch:
+what is bad for a while does not find the same level again and keep it.
 
 Doubt may take one step of an episode and leave the other: a drop that is over would stay, or a
 recovery stand as an improvement. If we report the one we must report the other, so what is left of
@@ -32,6 +32,7 @@ import numpy as np
 from service.analysis.detection import robust
 from service.analysis.detection.evidence import REACH, NoiseOf, Sums, evidence_at
 from service.analysis.detection.robust import Floats
+from service.analysis.detection.support import NONE, Supports, facts, with_facts
 
 LONGEST = 32
 """Points: a month of nights. What stands for longer is a level, whatever comes after it."""
@@ -111,14 +112,19 @@ Step = tuple[int, float]
 
 
 def completed(
-    sums: Sums, steps: Sequence[Step], proposed: Sequence[int], noise: NoiseOf, threshold: float
+    sums: Sums,
+    steps: Sequence[Step],
+    proposed: Sequence[int],
+    noise: NoiseOf,
+    threshold: float,
+    supports: Supports = NONE,
 ) -> list[Step]:
     """``steps`` with the best proposal that undoes one of them, for each of which there is one."""
     whole = list(steps)
     for place, _ in steps:
         best, best_evidence = whole, threshold
         for other in _undoing(sums, whole, place, proposed):
-            tried, weakest = _with(sums, whole, (place, other), noise)
+            tried, weakest = _with(sums, whole, (place, other), noise, supports)
             if weakest >= best_evidence:
                 best, best_evidence = tried, weakest
         whole = best
@@ -140,7 +146,7 @@ def _undoing(
 
 
 def _with(
-    sums: Sums, steps: Sequence[Step], pair: tuple[int, int], noise: NoiseOf
+    sums: Sums, steps: Sequence[Step], pair: tuple[int, int], noise: NoiseOf, supports: Supports
 ) -> tuple[list[Step], float]:
     """``steps`` with both of ``pair``, and the least evidence of those whose sides that changed.
 
@@ -154,7 +160,7 @@ def _with(
     least = float("inf")
     for at in range(max(first - 1, 0), min(first + 3, len(places))):
         place = places[at]
-        weight = evidence_at(sums, borders[at], place, borders[at + 2], noise)
+        weight = _evidence(sums, borders, at + 1, noise, supports)
         weights[place] = weight if place in pair else min(weight, weights[place])
         least = min(least, weights[place])
     return [(place, weights[place]) for place in places], least
@@ -170,27 +176,38 @@ places, twice (up and down), in noise that is never quite what it is taken for."
 
 
 def significant(
-    y: Floats, proposed: Sequence[int], noise: NoiseOf, threshold: float = THRESHOLD
+    y: Floats,
+    proposed: Sequence[int],
+    noise: NoiseOf,
+    threshold: float = THRESHOLD,
+    supports: Supports = NONE,
 ) -> list[Step]:
     """The proposals that stand, each with its evidence; recomputes only what a merge touched."""
     sums = Sums(y)
     borders = [0, *proposed, len(y)]
     inside = range(1, len(borders) - 1)
-    evidences = [_evidence(sums, borders, at, noise) for at in inside]
+    evidences = [_evidence(sums, borders, at, noise, supports) for at in inside]
     weights = [_doubted(evidences[at - 1], sums, borders, at) for at in inside]
     while weights and min(weights) < threshold:
         weakest = weights.index(min(weights))
         del weights[weakest], evidences[weakest], borders[weakest + 1]
         for at in range(max(weakest, 1), min(weakest + 1, len(weights)) + 1):
-            evidences[at - 1] = _evidence(sums, borders, at, noise)
+            evidences[at - 1] = _evidence(sums, borders, at, noise, supports)
         for at in range(max(weakest - 4, 1), min(weakest + 4, len(weights)) + 1):
             weights[at - 1] = _doubted(evidences[at - 1], sums, borders, at)
     steps = list(zip(borders[1:-1], weights, strict=True))
-    return completed(sums, steps, proposed, noise, threshold)
+    return completed(sums, steps, proposed, noise, threshold, supports)
 
 
-def _evidence(sums: Sums, borders: Sequence[int], at: int, noise: NoiseOf) -> float:
-    return evidence_at(sums, borders[at - 1], borders[at], borders[at + 1], noise)
+def _evidence(
+    sums: Sums, borders: Sequence[int], at: int, noise: NoiseOf, supports: Supports
+) -> float:
+    start, place, end = borders[at - 1 : at + 2]
+    weight = evidence_at(sums, start, place, end, noise)
+    known = supports.get(place)
+    if known is None:
+        return weight
+    return weight + known.of(sums.mean(place, end) - sums.mean(start, place))
 
 
 def _doubted(weight: float, sums: Sums, borders: Sequence[int], at: int) -> float:
@@ -267,24 +284,26 @@ class Explanation:
         return self.drift * (place - (len(self.y) - 1) / 2)
 
 
-def explain(y: Floats, threshold: float = THRESHOLD, shortest: int = SHORTEST) -> Explanation:
+def explain(y: Floats, threshold: float = THRESHOLD, supports: Supports = NONE) -> Explanation:
     """Levels plus noise and nothing else."""
-    cleaned, scale = robust.clipped(y)
-    noise = NoiseOf(scale, robust.autocorrelation(cleaned))
-    return settled(Explanation(cleaned, noise, ()), threshold, shortest)
+    known = facts(supports)
+    level = medians(y, known) if known else 0.0  # a fact of one point is no outlier
+    rest, scale = robust.clipped(y - level)
+    noise = NoiseOf(scale, robust.autocorrelation(rest))
+    return settled(Explanation(rest + level, noise, ()), threshold, supports)
 
 
 def settled(
-    base: Explanation, threshold: float = THRESHOLD, shortest: int = SHORTEST
+    base: Explanation, threshold: float = THRESHOLD, supports: Supports = NONE
 ) -> Explanation:
     """``base`` with its changes proposed and verified anew."""
     quiet = replace(base.noise, wander=1.0)
-    proposed = cuts(base.y, base.noise.scale, shortest)
-    changes = significant(base.y, proposed, quiet, threshold)
+    proposed = with_facts(cuts(base.y, base.noise.scale), supports, SHORTEST)
+    changes = significant(base.y, proposed, quiet, threshold, supports)
     places = [place for place, _ in changes]
     noise = replace(quiet, wander=robust.wander(base.y - levels(base.y, places), quiet.scale))
     if changes and noise.wander > 1.0:  # what falls in quiet noise does not stand in a restless one
-        changes = significant(base.y, places, noise, threshold)
+        changes = significant(base.y, places, noise, threshold, supports)
     return replace(base, noise=noise, changes=tuple(changes))
 
 

@@ -27,6 +27,7 @@ from service.analysis.detection.segment_model import (
     sketch,
     words,
 )
+from service.analysis.detection.support import NONE, Supports, facts, with_returns
 
 LEAST_POINTS = 40
 LEAST_JUMPS = 8
@@ -49,7 +50,9 @@ EM_ROUNDS = 8
 Flags = NDArray[np.bool_]
 
 
-def with_modes(y: Floats, plain: Explanation, threshold: float) -> Explanation | None:
+def with_modes(
+    y: Floats, plain: Explanation, threshold: float, supports: Supports = NONE
+) -> Explanation | None:
     """``y`` explained by levels, noise and two modes; None if that is no better than ``plain``."""
     if len(y) < LEAST_POINTS:
         return None
@@ -72,7 +75,8 @@ def with_modes(y: Floats, plain: Explanation, threshold: float) -> Explanation |
     saved = words(y, plain) - words(without, explained) - _telling(upper)
     if saved < LEAST_SAVING:
         return None
-    return _without_stays(replace(explain(without, threshold), mode_distance=distance))
+    explained = replace(explain(without, threshold, supports), mode_distance=distance)
+    return _without_stays(explained, supports)
 
 
 def jumps(y: Floats) -> tuple[float, float, float]:
@@ -129,9 +133,9 @@ def follow(y: Floats, distance: float, noise: float, share: float) -> Flags:
     return path
 
 
-def _without_stays(explained: Explanation) -> Explanation:
+def _without_stays(explained: Explanation, supports: Supports) -> Explanation:
     """Drop pairs of changes, a mode's distance apart, around a stretch no longer than a stay."""
-    kept = list(explained.changes)
+    kept, known = list(explained.changes), frozenset(facts(supports))
     at = 0
     while at + 1 < len(kept):
         borders = [0, *(place for place, _ in kept), len(explained.y)]
@@ -140,7 +144,9 @@ def _without_stays(explained: Explanation) -> Explanation:
         )
         away = min(abs(there - before), abs(there - after)) / explained.mode_distance
         back = abs(after - before) < explained.mode_distance / 2
-        if borders[at + 2] - borders[at + 1] <= LONGEST_STAY and back and 0.5 < away < 1.5:
+        fact = not known.isdisjoint(borders[at + 1 : at + 3])
+        short = borders[at + 2] - borders[at + 1] <= LONGEST_STAY
+        if short and not fact and back and 0.5 < away < 1.5:
             del kept[at : at + 2]
         else:
             at += 1
@@ -208,7 +214,9 @@ SLOPE_ROUNDS = 2
 """First a line through everything, then a line through what its changes leave."""
 
 
-def with_drift(plain: Explanation, threshold: float) -> Explanation | None:
+def with_drift(
+    plain: Explanation, threshold: float, supports: Supports = NONE
+) -> Explanation | None:
     """``plain`` explained with a slope; None if steps alone are as good. Steps are needed first."""
     if len(plain.y) < SLOPED_POINTS or not plain.changes or not _tilts(plain):
         return None
@@ -216,7 +224,7 @@ def with_drift(plain: Explanation, threshold: float) -> Explanation | None:
     sloped = replace(plain, changes=())
     for _ in range(SLOPE_ROUNDS):
         slope = common_slope(plain.y, sloped.places)
-        sloped = settled(replace(plain, y=plain.y - slope * positions), threshold)
+        sloped = settled(replace(plain, y=plain.y - slope * positions), threshold, supports)
     with_slope = _squares(sloped)
     without = _squares(plain)
     variance = min(with_slope, without) / len(plain.y)
@@ -251,9 +259,12 @@ def _squares(explained: Explanation) -> float:
 
 
 def explain_window(
-    y: Floats, groups: Ints | None = None, threshold: float = THRESHOLD
+    y: Floats,
+    groups: Ints | None = None,
+    threshold: float = THRESHOLD,
+    supports: Supports = NONE,
 ) -> Explanation:
-    """Explain ``y``, which is on the scale of ``history.Scale``."""
+    """Explain ``y``, which is on the scale of ``history.Scale``, as ``supports`` are too."""
     offsets: dict[int, float] = {}
     if groups is not None:
         # A long history may know more machines than points: those of the stretch are counted anew.
@@ -261,6 +272,7 @@ def explain_window(
         by_number = machine_offsets(y, numbers, len(present))
         offsets = dict(zip(present.tolist(), by_number.tolist(), strict=True))
         y = y - by_number[numbers]
-    plain = explain(y, threshold)
-    best = with_modes(y, plain, threshold) or plain
-    return replace(with_drift(best, threshold) or best, offsets=offsets)
+    supports = with_returns(y, supports)
+    plain = explain(y, threshold, supports)
+    best = with_modes(y, plain, threshold, supports) or plain
+    return replace(with_drift(best, threshold, supports) or best, offsets=offsets)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from service.analysis.detection.change import ChangePoint, Noise, described, noise_in
 from service.analysis.detection.history import History, Scale, transform
 from service.analysis.detection.segment_model import THRESHOLD
+from service.analysis.detection.support import NONE, Supports, within
 from service.analysis.detection.window import explain_window
 from service.analysis.statement import Statement, state
 
@@ -40,18 +41,24 @@ class Detection:
     points: int = 0
 
 
-def detect(history: History, threshold: float = THRESHOLD) -> Detection:
-    """Analyse a whole history."""
-    return extend(Detection((), None), history, threshold)
+def detect(history: History, threshold: float = THRESHOLD, supports: Supports = NONE) -> Detection:
+    """Analyse a whole history; ``supports`` say what is known of its places from elsewhere."""
+    return extend(Detection((), None), history, threshold, supports)
 
 
-def extend(before: Detection, history: History, threshold: float = THRESHOLD) -> Detection:
+def extend(
+    before: Detection,
+    history: History,
+    threshold: float = THRESHOLD,
+    supports: Supports = NONE,
+) -> Detection:
     """Analyse a history that ``before`` analysed up to some point, after points were appended.
 
     Equals ``detect`` of the whole; one more point costs one window however long the past is. What
-    changes the past (a late point, a new unit, zeros in a history that had none) needs ``detect``.
+    changes the past (a late point, a new unit, zeros in a history that had none, a support) needs
+    ``detect``.
     """
-    return resume(before.settled, history, 0, threshold, complete(before))
+    return resume(before.settled, history, 0, threshold, complete(before), supports)
 
 
 def complete(before: Detection) -> Changes | None:
@@ -65,12 +72,13 @@ def resume(
     first: int,
     threshold: float = THRESHOLD,
     known: Changes | None = None,
+    supports: Supports = NONE,
 ) -> Detection:
     """Analyse a history of whose beginning only the settled windows' changes are at hand.
 
     ``tail`` begins with point ``first`` of the history, which is at most
     ``first_needed(len(settled))``. ``known`` are the changes of the next window to settle, if it
-    was the newest one when it was `complete`.
+    was the newest one when it was `complete`. ``supports`` count from the history's first point.
     """
     count = first + len(tail.values)
     if count < LEAST_POINTS:
@@ -78,10 +86,11 @@ def resume(
     windows = list(settled)
     while end_needed(len(windows)) < count:
         number = len(windows)
-        changes = _window_changes(tail, first, number, threshold)[0] if known is None else known
-        windows.append(tuple(one for one in changes if one.index < (number + 1) * STRIDE + SAME))
+        if known is None:
+            known = _window_changes(tail, first, number, threshold, supports)[0]
+        windows.append(tuple(one for one in known if one.index < (number + 1) * STRIDE + SAME))
         known = None
-    newest, noise, warnings = _window_changes(tail, first, len(windows), threshold)
+    newest, noise, warnings = _window_changes(tail, first, len(windows), threshold, supports)
     return Detection(joined([*windows, newest]), noise, warnings, tuple(windows), newest, count)
 
 
@@ -99,14 +108,17 @@ Changes = tuple[ChangePoint, ...]
 WindowAnalysis = tuple[Changes, Noise, tuple[Statement, ...]]
 
 
-def _window_changes(history: History, first: int, number: int, threshold: float) -> WindowAnalysis:
+def _window_changes(
+    history: History, first: int, number: int, threshold: float, supports: Supports
+) -> WindowAnalysis:
     """The changes that one window knows of, from a seam's width before its own points on."""
     begin = number * STRIDE
     start = first_needed(number)
     end = min(first + len(history.values), end_needed(number))
     y, scale = transform(history.values[start - first : end - first])
     groups = None if history.groups is None else history.groups[start - first : end - first]
-    explained = explain_window(y, groups, threshold)
+    inside = within(supports, start, end)
+    explained = explain_window(y, groups, threshold, inside)
     changes = described(explained, scale, history.direction, threshold)
     mine = tuple(
         replace(change, index=change.index + start)
