@@ -18,6 +18,7 @@ from benchmarks.contracts import Direction
 from service.analysis.detection import windows as detection_windows
 from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.history import Refused
+from service.analysis.detection.support import Supports
 from service.analysis.detection.windows import Detection, end_needed, first_needed
 from service.analysis.statement import read as read_statement
 from service.analysis.statement import state
@@ -49,6 +50,8 @@ class AnalysisInput:
     """Changes of the windows that stay as they are."""
     known: tuple[ChangePoint, ...] | None
     """Changes of the window after those, if it is known already."""
+    supports: Supports
+    """Changes that were confirmed beside each other, where the tail has their first points."""
     stood: tuple[int, datetime | None]
     """Number of points in the last analysis, and its time; None before the first."""
 
@@ -60,7 +63,7 @@ def read(session: Session, series_id: str, since: datetime) -> AnalysisInput:
     tail = _load(session, series_id, settled)
     known = None if row is None else _complete(row, settled, tail, since)
     points = tuple(tuple(ChangePoint(**point) for point in window.changes) for window in settled)
-    return AnalysisInput(since, tail, points, known, _stood(row))
+    return AnalysisInput(since, tail, points, known, changes.confirmed(session, tail), _stood(row))
 
 
 def analyse(of: AnalysisInput) -> Detection:
@@ -71,7 +74,9 @@ def analyse(of: AnalysisInput) -> Detection:
         settled = detection_windows.joined(list(of.settled))
         warning = state("refused", reason=str(refused))
         return Detection(settled, None, (warning,), of.settled)
-    return detection_windows.resume(of.settled, history, of.tail.first, known=of.known)
+    return detection_windows.resume(
+        of.settled, history, of.tail.first, known=of.known, supports=of.supports
+    )
 
 
 def store(session: Session, of: AnalysisInput, detection: Detection, now: datetime) -> None:

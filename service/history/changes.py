@@ -18,8 +18,11 @@ from sqlalchemy.orm import Session
 
 from service.analysis.detection.alarms import PATIENCE
 from service.analysis.detection.change import ChangePoint, Noise
+from service.analysis.detection.support import Supports
+from service.analysis.detection.support import confirmed as support_of
 from service.analysis.detection.windows import SAME, Detection
 from service.analysis.recovery import newest_return
+from service.analysis.statement import read as read_statement
 from service.database.ids import new_id
 from service.history import replicates
 from service.history.series_history import (
@@ -35,6 +38,7 @@ from service.models import (
     AnalysisRow,
     ChangeRow,
     ConfirmationRow,
+    ConfirmationState,
     Exclusion,
     FindingRow,
     FindingSeries,
@@ -278,6 +282,24 @@ def adopt(
     row = ChangeRow(id=new_id(now))
     _write(session, row, tail.series_id, change, present=False)
     return replace(change, id=row.id)
+
+
+BESIDE = ("differ_again", "differ_elsewhere")
+"""What is said where both revisions were measured beside each other and differed."""
+
+
+def confirmed(session: Session, tail: RecentPoints) -> Supports:
+    """Load where newest points begin changes that were confirmed beside each other."""
+    row = ConfirmationRow
+    query = select(row.first_bad_result, row.first_bad_at, row.before, row.after, row.says).where(
+        row.series_id == tail.series_id, row.state == ConfirmationState.CONFIRMED
+    )
+    supports = {}
+    for result_id, at, before, after, says in session.execute(query):
+        index = tail.place_of(result_id, at)
+        if index is not None and read_statement(says).kind in BESIDE:
+            supports[index] = support_of(after / before - 1.0)
+    return supports
 
 
 def forget(session: Session, series_id: str) -> None:

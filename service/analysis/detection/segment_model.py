@@ -76,6 +76,8 @@ def _came_back(sums: Sums, borders: Sequence[int], first: int) -> bool:
     again = returned(sums, borders[first : first + 4])
     if min(undone, again) < UNDONE:
         return False
+    if first >= 2 and returned(sums, borders[first - 2 : first + 2]) >= UNDONE:
+        return False  # itself a way back: what stays is what was there before
     newest = first + 4 >= len(borders)
     if newest or borders[first + 3] - borders[first + 2] >= LONGEST:
         return True
@@ -193,7 +195,7 @@ def significant(
         del weights[weakest], evidences[weakest], borders[weakest + 1]
         for at in range(max(weakest, 1), min(weakest + 1, len(weights)) + 1):
             evidences[at - 1] = _evidence(sums, borders, at, noise, supports)
-        for at in range(max(weakest - 4, 1), min(weakest + 4, len(weights)) + 1):
+        for at in range(max(weakest - 4, 1), min(weakest + 5, len(weights)) + 1):
             weights[at - 1] = _doubted(evidences[at - 1], sums, borders, at)
     steps = list(zip(borders[1:-1], weights, strict=True))
     return completed(sums, steps, proposed, noise, threshold, supports)

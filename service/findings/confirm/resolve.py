@@ -24,9 +24,8 @@ from service.findings.opening import open_findings
 from service.findings.rules import NEAR, Candidate, Remeasured
 from service.findings.suspicion import Suspicion, Where
 from service.findings.witnesses import is_reported, shifts, witnesses
-from service.history import analysis, changes
+from service.history import analysis, changes, pending
 from service.history.analysis import Histories
-from service.history.pending import mark_pending
 from service.history.queries import name_of
 from service.history.series_history import PlacedChange
 from service.models import (
@@ -126,7 +125,7 @@ class _Confirmation:
             if shift.is_clear and (shift.log > 0) == (self.suspicion.effect > 0):
                 point = history.recent.points[shift.at - history.recent.first]
                 since = point.revision_at
-                mark_pending(self.session, self.now, point.revision, since, point.result_id)
+                pending.mark_pending(self.session, self.now, point.revision, since, point.result_id)
 
     def _ask(self, worker: str, says: Statement, *, apart: bool = True) -> bool:
         """Start one more comparison, or end where there can be none."""
@@ -142,6 +141,10 @@ class _Confirmation:
 
     def _end(self, outcome: ConfirmationVerdict) -> None:
         _end(self.session, self.row, outcome, self.now)
+        if outcome.state is ConfirmationState.CONFIRMED:  # binds the history from there on
+            row = self.row
+            begins = row.first_bad, row.first_bad_at, row.first_bad_result
+            pending.mark_pending(self.session, self.now, *begins)
 
     def _open_findings(self, outcome: ConfirmationVerdict, reading: RemeasuredValue) -> list[str]:
         """Open what the outcome asks for, unless a finding covers it by now."""

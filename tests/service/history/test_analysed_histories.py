@@ -9,6 +9,7 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from service.analysis.detection.windows import Detection, detect
+from service.analysis.statement import state
 from service.database.session import Database
 from service.errors import DatabaseUnavailable
 from service.findings import pipeline
@@ -16,7 +17,14 @@ from service.history import analysis, exclusions, pending, series_history
 from service.history.description import describe
 from service.history.queries import load_series
 from service.history.series_history import RecentPoints
-from service.models import AnalysisRow, PendingAnalysis, Point, SettledWindow
+from service.models import (
+    AnalysisRow,
+    ConfirmationRow,
+    ConfirmationState,
+    PendingAnalysis,
+    Point,
+    SettledWindow,
+)
 from service.wording.statements import say
 
 LENGTH = 700
@@ -83,6 +91,59 @@ def test_points_that_come_one_by_one_are_analysed_as_the_whole(database: Databas
             first_bad, last_good = int(change.first_bad[1:]), int(change.last_good[1:])
             assert first_bad == last_good + 1
             assert abs(first_bad - change.change.index) <= 3
+
+
+def confirm(session: Session, at: int, after: float) -> None:
+    """Confirm beside each other that the point at ``at`` began a change from 300."""
+    row = ConfirmationRow(
+        id=f"{at:032x}",
+        series_id=long.SERIES,
+        case_key="case",
+        last_good=long.revision_of(at - 1),
+        first_bad=long.revision_of(at),
+        first_bad_at=long.placed_at(at),
+        first_bad_result=long.result_of(at),
+        worker="w",
+        before=300.0,
+        after=after,
+        usual={},
+        change_id=None,
+        state=ConfirmationState.CONFIRMED,
+        comparisons=[],
+        reading=None,
+        says=state("differ_again", worker="w", pairs=5, first_bad="b", last_good="a").stored(),
+        created_at=long.START,
+        decided_at=long.START,
+    )
+    session.add(row)
+    pending.mark_pending(session, long.START, row.first_bad, row.first_bad_at, row.first_bad_result)
+    session.flush()
+
+
+@pytest.mark.parametrize("back", [2, 6])
+def test_what_was_confirmed_beside_each_other_binds_the_history(
+    database: Database, back: int
+) -> None:
+    levels = np.repeat([300.0, 285.0, 300.0, 285.0], [284, 8, back, 420])
+    values = levels * np.exp(np.random.default_rng(back).normal(0, 0.003, len(levels)))
+    first, second = 284, 292 + back
+    with database.writing() as session:
+        long.prepare(session)
+        begun = {int(n): float(values[n]) for n in range(second + 1)}
+        long.add(session, begun)
+        analyse_all(session)
+        confirm(session, first, 285.0)
+        confirm(session, second, 285.0)
+        assert places(analyse_all(session)) == [first, first + 8, second]
+        for batch in np.array_split(np.arange(second + 1, len(values)), 5):
+            long.add(session, {int(n): float(values[n]) for n in batch})
+            stepwise = analyse_all(session)
+        assert places(stepwise) == [first, first + 8, second]
+        assert analysed_whole(session) == stepwise
+
+
+def places(analysed: series_history.SeriesAnalysis) -> list[int]:
+    return [change.change.index for change in analysed.changes]
 
 
 @pytest.mark.parametrize("seed", [2, 3])

@@ -126,6 +126,18 @@ def test_merging_equals_weighing_everything_anew(seed: int, count: int) -> None:
 
 @QUICK
 @given(st.integers(0, 9999))
+def test_merging_steps_that_come_back_equals_weighing_everything_anew(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(6, 14, 9)
+    levels = np.resize([0.0, 1.5], 9) + rng.choice([0.0, 0.4], 9)
+    y = np.repeat(levels, lengths) + rng.normal(0, 1, int(lengths.sum()))
+    proposed = sorted({*np.cumsum(lengths)[:-1].tolist(), *segment_model.cuts(y, 0.5)})
+    noise = NoiseOf(1.0, 0.0)
+    assert significant(y, proposed, noise, 0.5) == slow_significant(y, proposed, noise, 0.5)
+
+
+@QUICK
+@given(st.integers(0, 9999))
 def test_running_sums_equal_sums(seed: int) -> None:
     y = noisy(seed, 40)
     mean, rest, tilt = Sums(y).part(7, 29)
