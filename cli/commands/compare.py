@@ -100,6 +100,11 @@ def show(
     for note in dict.fromkeys(change.note for change in changes if change.note):
         said = sorted({change.verdict for change in changes if change.note == note})
         console.print(f"{' and '.join(said)}: {note}", style="dim", highlight=False)
+    for left_out in sorted({change.left_out for change in changes} - {""}):
+        line = (
+            f"Some 95 % intervals are without {left_out}: the history does not say how they differ."
+        )
+        console.print(line, style="dim", highlight=False)
 
 
 def _cells(change: series.RevisionChange, *, several: bool) -> tuple[str | Text, ...]:

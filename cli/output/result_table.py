@@ -14,8 +14,8 @@ from service.wording import formats
 ROOMY = 100
 """Columns of a terminal from which on peak memory has room beside the rest."""
 _BASIS = {
-    "within_run": "within the run: how steady this one process was, not where the next will fall",
-    "replicates": "between processes: where the next one will fall",
+    "within_run": "within one process: another process, night or node may differ by more",
+    "replicates": "between the processes of this night: another night or node may differ by more",
 }
 """What an interval rests on."""
 _PARITY = {"nondeterministic": "varies"}

@@ -10,6 +10,9 @@ from scipy.special import stdtrit
 from benchmarks.contracts import Sample
 from service.schemas.reports import Summary
 
+NORMAL_95 = 1.96
+"""Half-width of a 95 % interval within a process, which has many blocks, in standard errors."""
+
 Basis = Literal["replicates", "within_run", "none"]
 
 
@@ -17,7 +20,8 @@ def summarise(sample: Sample) -> Summary:
     """The mean over replicates with Student's interval t(R-1) * sd / sqrt(R).
 
     A single replicate has no such interval; its half-width within the run is given instead and
-    named so, for it says how steady that process was and not how steady the benchmark is.
+    named so, for it says how steady that process was and not how steady the benchmark is. Neither
+    holds what differs between nights and nodes, which `service.analysis.variance` knows.
     """
     count = len(sample.values)
     # Divided first, so that huge values cannot overflow the sum.
@@ -31,6 +35,13 @@ def summarise(sample: Sample) -> Summary:
 def half_width_factor(count: int) -> float:
     """Student's 95 % half-width of a mean of ``count`` values, in their standard deviations."""
     return float(stdtrit(count - 1, 0.975)) / math.sqrt(count)
+
+
+def within(sample: Sample) -> float | None:
+    """Give the usual 95 % half-width within one process, in the sample's unit, if it is known."""
+    known = [width for width in sample.half_widths or () if width >= 0]
+    usual = math.hypot(*(width / math.sqrt(len(known)) for width in known))
+    return usual if known and math.isfinite(usual) else None
 
 
 def _half_width(sample: Sample, mean: float) -> tuple[float | None, Basis]:

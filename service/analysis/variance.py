@@ -31,17 +31,20 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import chdtri, stdtrit
 
-from service.analysis.detection.robust import CLIP, FLOOR, Floats, spread
+from service.analysis.detection.robust import FLOOR, Floats, spread
 
 NIGHT = timedelta(hours=12)
 """What a node measured within this time shares its night."""
-REACH = 60
-"""Newest points that are looked at: histories wander, and old points say little of tomorrow."""
+REACH = 30
+"""Newest points that are looked at: histories wander. From 60, intervals for recorded nights were a
+tenth wider and held no more of them."""
 PRIOR = 1.0
 """With one, 95 % intervals held 91 to 98 % of the next nights wherever nodes differ up to twice as
 much as nights; with two or three, fewer (`trials/intervals`)."""
-FEW_TO_CLIP = 8
-"""Nights from which on what lies beyond ``CLIP`` standard deviations is pulled back to there."""
+FAR, FEW = 5.0, 8
+"""Among so many nights or more, what lies farther out, in standard deviations, is pulled back."""
+WIDEST = 50.0
+"""Half-width, on the logarithm, beyond which an interval says no more than this one does."""
 BLOCKS = 9
 """Degrees of freedom of a process's own interval: a pass has ten blocks of steps at least."""
 
@@ -133,6 +136,17 @@ class Spread:
             return None
         of_processes = 1 / processes + 1 / (self.nights * self.processes)
         return self._reach(of_processes, 1 + 1 / self.nights, 1 + 1 / self.nodes, confidence)
+
+    def repeat(self, processes: int, confidence: float = 0.95) -> float | None:
+        """Half-width, on the logarithm, around a number for the same measured on another night.
+
+        On another node if ``node`` is known, else on the same. None where one night is known.
+        """
+        if not (self.night or self.node):
+            return None
+        same_node = self.node is None
+        both = processes, processes
+        return self.apart(both, confidence, same_night=False, same_node=same_node)
 
     def apart(
         self, processes: tuple[int, int], confidence: float, *, same_night: bool, same_node: bool
@@ -227,7 +241,7 @@ def _between_processes(nights: Sequence[Sequence[Measured]], of_mean: float) -> 
     known = [one for night in nights for one in night if one.between is not None]
     squares = np.array([one.between**2 for one in known if one.between is not None])
     # One wild night says little: what is far beyond the others is pulled back, as nights are.
-    limit = CLIP**2 * float(np.median(squares)) if len(known) >= FEW_TO_CLIP else math.inf
+    limit = FAR**2 * float(np.median(squares)) if len(known) >= FEW else math.inf
     freedom = [one.processes - 1 for one in known]
     total = float(np.minimum(squares, limit or math.inf) @ freedom) if known else 0.0
     for night in nights:
@@ -256,13 +270,13 @@ def _left(design: Floats, y: Floats) -> tuple[float, int]:
 
 
 def _pulled(y: Floats, design: Floats) -> Floats:
-    """Pull outliers back to ``CLIP`` standard deviations: they are no nights like others."""
+    """Pull outliers back to ``FAR`` standard deviations: they are no nights like others."""
     fit, _, rank, _ = np.linalg.lstsq(design, y, rcond=None)
     fitted: Floats = design @ fit
-    if len(y) - rank < FEW_TO_CLIP:
+    if len(y) - rank < FEW:
         return y
     scale = max(FLOOR, spread(y - fitted) * math.sqrt(len(y) / (len(y) - rank)))
-    pulled: Floats = fitted + np.clip(y - fitted, -CLIP * scale, CLIP * scale)
+    pulled: Floats = fitted + np.clip(y - fitted, -FAR * scale, FAR * scale)
     return pulled
 
 
@@ -307,7 +321,8 @@ def _students(shares: Mapping[Square, float], confidence: float) -> float:
     if variance <= 0 or not doubt:
         return 0.0
     freedom = max(1.0, variance**2 / doubt)
-    return float(stdtrit(freedom, 0.5 + confidence / 2)) * math.sqrt(variance)
+    half = float(stdtrit(freedom, 0.5 + confidence / 2)) * math.sqrt(variance)
+    return min(half, WIDEST)
 
 
 def _part(above: Square | None, below: Square | None, times: float = 1.0) -> Part | None:

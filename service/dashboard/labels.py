@@ -113,8 +113,8 @@ REASONS = {
 PASSES = {"full": "with input", "synth": "without input"}
 
 INTERVALS = {
-    "replicates": "95 % interval over fresh processes",
-    "within_run": "95 % interval within one process; it does not hold what differs between runs",
+    "replicates": "95 % interval over the processes of this night; another night or node may differ",
+    "within_run": "95 % interval within one process; another process, night or node may differ",
     "none": "no interval: too few measurements",
 }
 

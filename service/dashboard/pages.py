@@ -28,6 +28,7 @@ from service.dashboard.rendering import COUNTED, page_router, partial, render, r
 from service.errors import NotFound
 from service.history import exclusions, replicates
 from service.history.queries import latest_of_each_series, load_result
+from service.history.run_noise import spreads_of
 from service.history.traces import with_trace
 from service.jobs import schedules, suggestions, views, workers
 from service.jobs.types import Terms
@@ -110,7 +111,9 @@ def show_run(
     result = stored.result
     drawable = figures.drawable(result)
     of_case = queries.of_case(session, stored.job_id)
-    metrics = runs.metrics(result, queries.points_of(session, stored.id))
+    points = queries.points_of(session, stored.id)
+    spreads = spreads_of(session, [point.series_id for point in points.values()], least=1)
+    metrics = runs.metrics(result, points, spreads)
     return render(
         request,
         "run.html",

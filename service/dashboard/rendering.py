@@ -17,7 +17,7 @@ from service.auth.principal import READER
 from service.dashboard import assets, figures, finding_labels, labels
 from service.http.security_headers import PAGE_POLICY
 from service.http.strict_route import GuardedRoute
-from service.wording import formats
+from service.wording import formats, intervals
 
 _TITLES = {
     400: "That request was not understood",
@@ -43,6 +43,7 @@ _templates.globals.update(
     finding_words=finding_labels,
     metric=metric,
     formats=formats,
+    intervals=intervals,
 )
 _templates.filters.update(
     number=formats.number,

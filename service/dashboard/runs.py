@@ -11,11 +11,12 @@ from benchmarks import contracts
 from benchmarks.catalog.metrics import metric, reading_order
 from benchmarks.diagnosis import disturbances as benchmark_flags
 from service.analysis.summary import summarise
+from service.analysis.variance import Spread
 from service.dashboard import labels
 from service.dashboard.figures import PassName
 from service.dashboard.sparkline import stacked_bar
 from service.models import Point
-from service.wording import formats
+from service.wording import formats, intervals
 
 PHASES = {"stall": "waiting for input", "copy": "copy to the device", "work": "work on the device"}
 
@@ -34,6 +35,10 @@ class ShownMetric:
     interval: str
     raw: tuple[float, ...]
     series_id: str | None
+    repeat: float | None = None
+    """Half-width, as a share, for the same on another night; None where nobody knows."""
+    repeat_on: str = ""
+    """What another night is for that, or why nobody knows."""
     doubt: str = ""
     """Why a headline must not show the value; empty if it may."""
 
@@ -70,11 +75,24 @@ class Readings:
     count: int
 
 
-def metrics(result: contracts.Result, points: Mapping[str, Point]) -> list[ShownMetric]:
-    """List a run's metrics, the headlines first; a run that does not count has no series."""
+def metrics(
+    result: contracts.Result, points: Mapping[str, Point], spreads: Mapping[str, Spread]
+) -> list[ShownMetric]:
+    """List a run's metrics, the headlines first; a run that does not count has no series.
+
+    ``spreads`` are those of series that are known, by their ids.
+    """
     samples = sorted(result.samples, key=lambda one: reading_order(one.metric))
     notes = {"peak_memory": formats.peak_memory_of(result.environment.comparability())}
-    return [_metric(sample, points.get(sample.metric), notes) for sample in samples]
+    shown = [_metric(sample, points.get(sample.metric), notes) for sample in samples]
+    return [_with_repeat(one, spreads.get(one.series_id or "")) for one in shown]
+
+
+def _with_repeat(shown: ShownMetric, spread: Spread | None) -> ShownMetric:
+    if spread is None:
+        return replace(shown, repeat_on="Its history does not say how nights and nodes differ.")
+    half = spread.repeat(len(shown.raw))
+    return replace(shown, repeat=half, repeat_on=intervals.another_night(spread))
 
 
 def _metric(sample: contracts.Sample, point: Point | None, notes: Mapping[str, str]) -> ShownMetric:

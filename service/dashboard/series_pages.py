@@ -28,7 +28,7 @@ from service.dashboard.rendering import COUNTED, page_router, render
 from service.history.compare import Known
 from service.history.description import describe
 from service.history.queries import load_series
-from service.history.run_noise import repeats_of
+from service.history.run_noise import spreads_of
 from service.schemas.series import Series
 
 router = page_router(COUNTED)
@@ -84,7 +84,7 @@ def show_series(
         changes=environments.changes(series.points, known),
         shown=environments.SHOWN,
         facts_shown=environments.FACTS_SHOWN,
-        change=overview.change(whole, Known(repeats_of(session, [whole.id]))),
+        change=overview.change(whole, Known(spreads_of(session, [whole.id]))),
         rows=newest_first[(at.page - 1) * POINTS_PER_PAGE : at.page * POINTS_PER_PAGE],
         pages=pages,
         siblings=siblings,

@@ -25,6 +25,7 @@ from service.analysis.statement import state
 from service.database.session import insert_if_absent
 from service.history import changes
 from service.history.queries import name_of
+from service.history.run_noise import spread_document
 from service.history.series_history import (
     RecentPoint,
     RecentPoints,
@@ -97,6 +98,7 @@ def store(session: Session, of: AnalysisInput, detection: Detection, now: dateti
     row.points = tail.first + len(tail.points)
     row.newest = [asdict(change) for change in detection.newest]
     row.noise = noise_document(detection.noise)
+    row.spread = spread_document(tail, detection.change_points)
     row.warnings = [warning.stored() for warning in detection.warnings]
     row.analysed_at = now
     session.flush()
@@ -109,7 +111,7 @@ def reset(session: Session, series_id: str) -> None:
     session.execute(delete(SettledWindow).where(SettledWindow.series_id == series_id))
     row = session.get(AnalysisRow, series_id)
     if row is not None:
-        row.points, row.newest, row.noise = 0, [], None
+        row.points, row.newest, row.noise, row.spread = 0, [], None, None
         changes.forget(session, series_id)
         row.warnings = [state("analysis_failed").stored()]
 
@@ -167,6 +169,7 @@ def _locked(session: Session, series_id: str, now: datetime) -> tuple[AnalysisRo
         "points": 0,
         "newest": [],
         "noise": None,
+        "spread": None,
         "warnings": [],
         "analysed_at": now,
     }
@@ -198,6 +201,11 @@ def _load(session: Session, series_id: str, settled: Sequence[SettledWindow]) ->
             Point.value,
             Point.worker,
             Point.measured_at,
+            Point.low,
+            Point.high,
+            Point.interval,
+            Point.replicates,
+            Point.within,
         )
         .where(Point.series_id == series_id, Point.excluded.is_(False), Point.disturbed == "")
         .order_by(*_ORDER)

@@ -2,8 +2,9 @@
 
 Pure, and plain on purpose: an interval for the ratio and a verdict that follows from it. Missing
 data is never "same". What one process says of itself makes no verdict: it covers the next run in
-about one case out of four. With fewer than three processes the noise is that of the series' own
-history; where that is not known, nobody can say, and the note says what it would take.
+about one case out of four. How processes, nights and nodes differ is known from the series' own
+history. Without it, fewer than three processes a side say nothing, and the note says what it would
+take; three say how processes differ, and what the interval leaves out is said beside it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from benchmarks.contracts import Case, Direction, Status
-from service.history.run_noise import Repeats
+from service.analysis.variance import NIGHT, Spread
 from service.history.types import Failure
 from service.schemas.series import ChangeVerdict, Ratio, RevisionChange, Series, SeriesPoint
 
@@ -38,7 +39,7 @@ MEASURE = f"measure {ENOUGH} processes a side (--replicates {ENOUGH})"
 class Known:
     """The facts that are known beside the points that are compared."""
 
-    repeats: Mapping[str, Repeats] = field(default_factory=dict)
+    spreads: Mapping[str, Spread] = field(default_factory=dict)
     """How equal runs differ, by series."""
     code: Mapping[str, str] = field(default_factory=dict)
     """Which code ran, by environment; of one that does not tell, nothing."""
@@ -67,21 +68,41 @@ def _of(contender: SeriesPoint, baseline: SeriesPoint, spread: float) -> Ratio |
 
 
 def _ratio(
-    before: SeriesPoint, after: SeriesPoint, repeats: Repeats | None, confidence: float
+    before: SeriesPoint, after: SeriesPoint, spread: Spread | None, confidence: float
 ) -> Ratio | None:
-    """The ratio with what is known of the noise; without an interval where nothing is."""
+    """The ratio with what is known of the noise; without an interval where nothing is.
+
+    From three processes a side on, the interval is at least as wide as they themselves say.
+    """
     if before.value <= 0 or after.value <= 0:
         return None
-    reaches = [_reach(point, repeats, confidence) for point in (before, after)]
-    few = repeats is not None and min(map(_processes, (before, after))) < ENOUGH
-    moved = repeats.between(before.worker, after.worker) if repeats is not None and few else 0.0
-    return _of(after, before, math.hypot(*reaches) + moved)
+    same_node, same_night = _together(before, after)
+    known = None
+    if spread is not None:
+        both = before.replicates, after.replicates
+        known = spread.apart(both, confidence, same_night=same_night, same_node=same_node)
+    few = min(map(_processes, (before, after))) < ENOUGH
+    replicated = {before.interval, after.interval} == {"replicates"}
+    seen = math.hypot(_relative(before), _relative(after)) if replicated else math.inf
+    if known is None:
+        return _of(after, before, seen)
+    return _of(after, before, known if few else max(known, seen))
 
 
-def _reach(point: SeriesPoint, repeats: Repeats | None, confidence: float) -> float:
-    if _processes(point) < ENOUGH and repeats is not None:
-        return repeats.reach(point.replicates, confidence)
-    return _relative(point) if point.interval == "replicates" else math.inf
+def _together(before: SeriesPoint, after: SeriesPoint) -> tuple[bool, bool]:
+    """Return whether two points share their node, and their night there."""
+    same_node = before.worker == after.worker
+    return same_node, same_node and abs(after.measured_at - before.measured_at) < NIGHT
+
+
+def _left_out(before: SeriesPoint, after: SeriesPoint, spread: Spread | None) -> str:
+    """Name what differs between two points and is not in their interval."""
+    same_node, same_night = _together(before, after)
+    lacking = (
+        ("night", not same_night and not (spread and (spread.night or spread.node))),
+        ("node", not same_node and not (spread and spread.node)),
+    )
+    return " and ".join(name for name, is_lacking in lacking if is_lacking)
 
 
 def _processes(point: SeriesPoint) -> int:
@@ -101,14 +122,15 @@ def compare(
     """
     before, after = _soundest(series, baseline), _soundest(series, contender)
     change = low = high = None
-    undecided = False
+    undecided, left_out = False, ""
     if before and after:
-        repeats = known.repeats.get(series.id)
-        change, low, high = _signed(_ratio(before, after, repeats, SHOWN), series.direction)
+        spread = known.spreads.get(series.id)
+        change, low, high = _signed(_ratio(before, after, spread, SHOWN), series.direction)
+        left_out = "" if low is None else _left_out(before, after, spread)
         if known.same_code(before, after):
             verdict, note, undecided = ChangeVerdict.UNCLEAR, SAME_CODE, True
         else:
-            verdict, note, undecided = _decide(before, after, series.direction, repeats)
+            verdict, note, undecided = _decide(before, after, series.direction, spread)
     else:
         sides = zip(SIDES, (baseline, contender), (before, after), strict=True)
         without = {side: revision for side, revision, point in sides if point is None}
@@ -130,6 +152,7 @@ def compare(
         note=note,
         project=series.project,
         undecided=undecided,
+        left_out=left_out,
     )
 
 
@@ -204,14 +227,14 @@ BY_HISTORY = "With fewer than 3 processes a side, it rests on how equal runs of 
 
 
 def _decide(
-    before: SeriesPoint, after: SeriesPoint, direction: Direction, repeats: Repeats | None
+    before: SeriesPoint, after: SeriesPoint, direction: Direction, spread: Spread | None
 ) -> tuple[ChangeVerdict, str, bool]:
     """The verdict, why it is not clearer or what it rests on, and whether it is undecided."""
     if before.value <= 0 or after.value <= 0:
         return ChangeVerdict.UNCLEAR, NOT_ABOVE_ZERO, True
     few = min(map(_processes, (before, after))) < ENOUGH
-    by_history = few and repeats is not None
-    change, low, high = _signed(_ratio(before, after, repeats, SHOWN), direction)
+    by_history = few and spread is not None
+    change, low, high = _signed(_ratio(before, after, spread, SHOWN), direction)
     if change is None or low is None or high is None:
         return ChangeVerdict.UNCLEAR, _unknown(before, after), True
     least = LEAST_EFFECT_ACROSS if before.worker != after.worker else LEAST_EFFECT
@@ -221,7 +244,7 @@ def _decide(
         return ChangeVerdict.UNCLEAR, f"The interval of the change holds zero{more}.", lost
     if small := _small(change, across=before.worker != after.worker):
         return ChangeVerdict.UNCLEAR, small, False
-    _, called_low, called_high = _signed(_ratio(before, after, repeats, CALLED), direction)
+    _, called_low, called_high = _signed(_ratio(before, after, spread, CALLED), direction)
     if by_history and (called_low or 0.0) <= 0 <= (called_high or 0.0):
         return (
             ChangeVerdict.UNCLEAR,

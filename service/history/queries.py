@@ -50,6 +50,7 @@ _POINT = (
     Point.worker,
     Point.excluded,
     Point.disturbed,
+    Point.within,
 )
 COUNTED = (Point.excluded.is_(False), Point.disturbed == "")
 """Points that are analysed and compared, as `SeriesPoint.counts` says it."""

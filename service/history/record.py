@@ -16,7 +16,7 @@ from sqlalchemy import Table, bindparam, false, or_, select
 from benchmarks.contracts import Purpose, Result, Sample, Status
 from benchmarks.diagnosis import disturbances
 from service import models
-from service.analysis.summary import summarise
+from service.analysis.summary import summarise, within
 from service.database.ids import new_id
 from service.database.prepared import Prepared, Runner, insert_rows, inserting, session_on
 from service.database.session import insert_if_absent
@@ -232,4 +232,5 @@ def _estimated(sample: Sample) -> dict[str, Any]:
         "high": summary.high,
         "interval": summary.interval,
         "replicates": summary.replicates,
+        "within": within(sample),
     }

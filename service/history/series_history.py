@@ -148,6 +148,11 @@ class RecentPoint:
     value: float
     worker: str
     measured_at: datetime
+    low: float | None = None
+    high: float | None = None
+    interval: str = "none"
+    replicates: int = 1
+    within: float | None = None
 
     @property
     def place(self) -> Place:

@@ -15,7 +15,7 @@ from service.analysis.factorial import estimate
 from service.analysis.summary import summarise
 from service.errors import UnknownChoice
 from service.history import compare, queries, record, replicates
-from service.history.run_noise import repeats_of
+from service.history.run_noise import spreads_of
 from service.history.types import StoredResult
 from service.jobs import compile_cost, suggestions
 from service.jobs.submissions import load_submission
@@ -110,7 +110,7 @@ def changes_between(
 def _known(session: Session, histories: Sequence[Series]) -> compare.Known:
     environments = {point.environment for series in histories for point in series.points}
     return compare.Known(
-        repeats=repeats_of(session, [series.id for series in histories]),
+        spreads=spreads_of(session, [series.id for series in histories]),
         code=queries.code_of(session, sorted(environments)),
     )
 

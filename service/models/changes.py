@@ -37,6 +37,8 @@ class AnalysisRow(Base):
     newest: Mapped[list[dict[str, Any]]]
     """Change points of the newest window; more points may move them."""
     noise: Mapped[dict[str, Any] | None]
+    spread: Mapped[dict[str, Any] | None]
+    """How its values vary by step, process, night and node."""
     warnings: Mapped[list[dict[str, Any]]]
     analysed_at: Mapped[datetime]
 

@@ -123,6 +123,8 @@ class Point(Base):
     interval: Mapped[str] = mapped_column(String(16))
     """``replicates``, ``within_run`` or ``none``: what ``low`` and ``high`` rest on."""
     replicates: Mapped[int]
+    within: Mapped[float | None]
+    """Usual 95 % half-width within one of its processes, by the scatter of its steps."""
     environment: Mapped[str] = mapped_column(ForeignKey("environments.digest"))
     worker: Mapped[str] = mapped_column(ForeignKey("workers.name"))
     excluded: Mapped[bool] = mapped_column(server_default=false())

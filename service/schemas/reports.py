@@ -19,7 +19,8 @@ class Summary:
     low: float | None
     high: float | None
     interval: Basis
-    """What the interval rests on. Only ``replicates`` says where the next run will fall."""
+    """What the interval rests on: ``replicates`` says where another process of this night and node
+    will fall."""
     replicates: int
 
 

@@ -22,7 +22,8 @@ class SeriesPoint:
     low: float | None
     high: float | None
     interval: str
-    """``replicates``, ``within_run`` or ``none``: what the interval rests on."""
+    """``replicates``, ``within_run`` or ``none``: what the interval rests on. None of them holds what
+    differs between nights and nodes."""
     replicates: int
     environment: str
     worker: str
@@ -31,6 +32,8 @@ class SeriesPoint:
     disturbed: str = ""
     """The flags that say how its device was disturbed, such as ``throttled, device_busy``; empty if
     it was not. Shown, never analysed or compared."""
+    within: float | None = None
+    """Usual 95 % half-width within one of its processes, whatever the interval rests on."""
 
     @property
     def counts(self) -> bool:
@@ -95,6 +98,7 @@ class RevisionChange:
     change: float | None
     """Ratio minus one, signed so that more than zero is better."""
     change_low: float | None
+    """95 % interval: for another process, and for another night or node unless ``left_out``."""
     change_high: float | None
     verdict: ChangeVerdict
     note: str
@@ -103,6 +107,9 @@ class RevisionChange:
     """Whose history it is; empty: it belongs to none."""
     undecided: bool = False
     """Whether a slowdown is possible that nobody has looked for well enough."""
+    left_out: str = ""
+    """What differs between both and is not in the interval, because the history does not know it:
+    ``night``, ``node`` or both."""
 
 
 class Changes(Document):

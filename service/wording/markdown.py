@@ -99,7 +99,8 @@ def _change(change: RevisionChange, *, several: bool) -> tuple[str, ...]:
     note = f" ({change.note})" if change.note else ""
     interval = ""
     if change.change_low is not None and change.change_high is not None:
-        interval = f"{change.change_low:+.1%} to {change.change_high:+.1%}"
+        without = f", without {change.left_out}" if change.left_out else ""
+        interval = f"{change.change_low:+.1%} to {change.change_high:+.1%}{without}"
     return (
         f"{_case(change.case)}{_project(change) if several else ''}",
         _value(change.baseline, change.unit),

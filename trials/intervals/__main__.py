@@ -14,8 +14,9 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -149,16 +150,18 @@ def recorded() -> Iterator[Row]:
             yield row(f"H200: {name}", told)
 
 
-def _by_session(
-    of_case: dict[str, list[dict[str, object]]], metric: str
-) -> Iterator[Prediction]:
+def _by_session(of_case: dict[str, list[dict[str, object]]], metric: str) -> Iterator[Prediction]:
     """Predict every point of three processes of a session from the sessions before it."""
     before: list[Measured] = []
     known = 0
-    for session in sorted(of_case.values(), key=lambda rows: min(str(one["measured_at"]) for one in rows)):
+    for session in sorted(
+        of_case.values(), key=lambda rows: min(str(one["measured_at"]) for one in rows)
+    ):
         logs = [math.log(float(str(one[metric]))) for one in sorted(session, key=_moment)]
         began = datetime.fromisoformat(_moment(session[0]))
-        chunks = [logs[at : at + PROCESSES] for at in range(0, len(logs) - PROCESSES + 1, PROCESSES)]
+        chunks = [
+            logs[at : at + PROCESSES] for at in range(0, len(logs) - PROCESSES + 1, PROCESSES)
+        ]
         points = [_placed(point(chunk, str(session[0]["gpu"]), 0), began) for chunk in chunks]
         if known >= 2:
             yield from (predicted(before, one) for one in points)
@@ -195,7 +198,9 @@ def ladders() -> Iterator[Row]:
     for series, points in days.items():
         for at in range(1, len(points)):
             one = predicted(points[:at], points[at])
-            told.append(Prediction(one.off_number, widths[series][at - 1], one.off_level, one.after))
+            told.append(
+                Prediction(one.off_number, widths[series][at - 1], one.off_level, one.after)
+            )
     yield row("H200: one process a case, two days", told)
 
 
@@ -205,7 +210,7 @@ def by_suite(histories: Iterable[Planted]) -> Iterator[Row]:
     for history in histories:
         ignored = {at for start, end in history.ignore for at in range(start, end)}
         borders = [0, *history.change_points, len(history.values)]
-        for start, end in zip(borders, borders[1:], strict=False):
+        for start, end in pairwise(borders):
             values = [history.values[at] for at in range(start, end) if at not in ignored]
             told[history.suite] += _of_stretch(values)
     for suite, predictions in told.items():
@@ -242,7 +247,7 @@ def table(rows: Sequence[Row]) -> str:
     lines = ["| nights | predicted | before | after | refused |", "| --- | --- | --- | --- | --- |"]
     for one in rows:
         sides = [
-            "–" if held is None or width is None else f"{held:.1%} (± {width:.2%})"
+            "none" if held is None or width is None else f"{held:.1%} (± {width:.2%})"
             for held, width in ((one.before, one.before_width), (one.after, one.after_width))
         ]
         lines.append(f"| {one.source} | {one.predictions} | {' | '.join(sides)} | {one.unknown} |")

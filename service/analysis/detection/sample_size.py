@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
-from scipy.special import chdtri
 
 from service.analysis.detection.change import Noise, largest_scale_that_shows
 from service.analysis.statement import Statement, state
+from service.analysis.variance import Spread
 
 TARGET = 0.01
 """One per cent: what people ask for first."""
@@ -24,14 +21,6 @@ MOST = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """The relative standard deviation between the processes of one point, and their number."""
-
-    deviation: float
-    replicates: int
-
-
-@dataclass(frozen=True, slots=True)
 class Need:
     """The number of processes that it takes to see ``target``."""
 
@@ -42,56 +31,37 @@ class Need:
     """One sentence for a person."""
 
 
-def needed(noise: Noise | None, spreads: Sequence[Spread], target: float = TARGET) -> Need:
+def needed(
+    noise: Noise | None, spread: Spread | None, replicates: int, target: float = TARGET
+) -> Need:
     """Find how many replicates make ``target`` visible within `POINTS` on a level known long.
 
-    The noise of a point has a part that more processes average away and a part that they share
-    (the night, the node). The first is known from the spread between the processes of a point; the
-    rest stays.
+    More processes average away what differs between them; what a night shares stays.
+
+    Args:
+        noise: of the newest level.
+        spread: of the same history.
+        replicates: of its newest point.
+        target: the change that is to be seen.
     """
     if noise is None or math.isinf(noise.minimum_detectable_effect):
         return Need(target, None, state("need_unknown"))
-    now = _usual(spreads)
     seen = {"target": target, "points": POINTS}
-    enough = Need(target, now.replicates if now else 1, state("need_met", **seen))
+    enough = Need(target, replicates, state("need_met", **seen))
     if noise.typical_size is not None:  # spreads are shares of each value, and say nothing of zero
         blind = Need(target, None, state("need_beside_zeros", **seen))
         return enough if noise.minimum_detectable_effect <= target else blind
     largest = largest_scale_that_shows(target, noise, POINTS)
     if largest >= SURELY * noise.scale:
         return enough
-    if now is None:
+    if spread is None or spread.process is None:
         return Need(target, None, state("need_processes"))
-    allowed = largest**2 - _shared(noise, now, len(spreads))
-    return _more(now, allowed, target)
-
-
-def _more(now: Spread, allowed: float, target: float) -> Need:
-    """Find how many processes bring the variance of their mean down to ``allowed``."""
+    # The night's part as small as it may be: what nobody is sure of is tried before it is refused.
+    night = spread.parts.get("night")
+    allowed = largest**2 - (night.low**2 if night else 0.0)
     if allowed <= 0:
         return Need(target, None, state("need_impossible"))
-    count = max(now.replicates + 1, math.ceil(now.deviation**2 / allowed))
+    count = max(replicates + 1, math.ceil(spread.process.value * spread.processes / allowed))
     if count > MOST:
         return Need(target, None, state("need_many", count=count))
     return Need(target, count, state("need_count", count=count, target=target, points=POINTS))
-
-
-def _shared(noise: Noise, now: Spread, points: int) -> float:
-    between_processes = now.deviation**2 / now.replicates
-    error = math.sqrt(2.0 / points + 2.0 / (points * (now.replicates - 1)))
-    return max(0.0, noise.scale**2 - between_processes * (1.0 + 2.0 * error))
-
-
-def _usual(spreads: Sequence[Spread]) -> Spread | None:
-    """The usual spread of the points that have several processes; they are of one protocol.
-
-    The median, so that one wild night says nothing; of few processes it lies below the mean, by
-    what the median of chi-square says.
-    """
-    several = [spread for spread in spreads if spread.replicates >= 2]
-    if not several:
-        return None
-    count = several[-1].replicates
-    below = float(chdtri(count - 1, 0.5)) / (count - 1)
-    middle = float(np.median([spread.deviation**2 for spread in several]))
-    return Spread(math.sqrt(middle / below), count)
