@@ -43,6 +43,8 @@ PRIOR = 1.0
 much as nights; with two or three, fewer (`trials/intervals`)."""
 FAR, FEW = 5.0, 8
 """Among so many nights or more, what lies farther out, in standard deviations, is pulled back."""
+ROUNDS = 12
+"""A far outlier moves the fit that it is pulled to; twelve rounds leave nothing of that."""
 WIDEST = 50.0
 """Half-width, on the logarithm, beyond which an interval says no more than this one does."""
 BLOCKS = 9
@@ -189,17 +191,18 @@ def spread_of(points: Sequence[Measured]) -> Spread | None:
     processes = len(nights) / math.fsum(1 / _processes(night) for night in nights)
     levels = _columns([night[0].level for night in nights])
     nodes = _columns([night[0].node for night in nights])
-    both = np.hstack([levels, nodes])
-    y = _pulled(np.array([_mean(night) for night in nights]), both)
-    (left, rank), (without_nodes, _) = _left(both, y), _left(levels, y)
-    between = rank - levels.shape[1]
+    onto_both, rank = _projection(np.hstack([levels, nodes]))
+    onto_levels, of_levels = _projection(levels)
+    between, freedom = rank - of_levels, len(nights) - rank
+    y = _pulled(np.array([_mean(night) for night in nights]), onto_both, freedom)
+    left = _left(y, onto_both)
     # Henderson's coefficient: the trace of the nodes' design without what levels explain of it.
     shared = float(np.sum((levels.T @ nodes) ** 2 / levels.sum(axis=0)[:, None]))
     times = (len(y) - shared) / between if between else 1.0
     process, night, node = _rising(
         _between_processes(nights, processes),
-        _square(left, len(y) - rank),
-        _square(max(0.0, without_nodes - left), between),
+        _square(left, freedom),
+        _square(max(0.0, _left(y, onto_levels) - left), between),
         times,
     )
     now = levels[:, -1] > 0
@@ -263,21 +266,25 @@ def _columns(names: Sequence[int] | Sequence[str]) -> Floats:
     return np.array([[float(name == other) for other in found] for name in names])
 
 
-def _left(design: Floats, y: Floats) -> tuple[float, int]:
-    """Give the sum of squares that a least-squares fit leaves, and the rank of its design."""
-    fit, _, rank, _ = np.linalg.lstsq(design, y, rcond=None)
-    return float(np.sum((y - design @ fit) ** 2)), int(rank)
+def _projection(design: Floats) -> tuple[Floats, int]:
+    """Give the matrix that takes values to their least-squares fit, and the rank of the design."""
+    onto: Floats = design @ np.linalg.pinv(design)
+    return onto, round(float(np.trace(onto)))
 
 
-def _pulled(y: Floats, design: Floats) -> Floats:
+def _left(y: Floats, onto: Floats) -> float:
+    return float(np.sum((y - onto @ y) ** 2))
+
+
+def _pulled(y: Floats, onto: Floats, freedom: int) -> Floats:
     """Pull outliers back to ``FAR`` standard deviations: they are no nights like others."""
-    fit, _, rank, _ = np.linalg.lstsq(design, y, rcond=None)
-    fitted: Floats = design @ fit
-    if len(y) - rank < FEW:
+    if freedom < FEW:
         return y
-    scale = max(FLOOR, spread(y - fitted) * math.sqrt(len(y) / (len(y) - rank)))
-    pulled: Floats = fitted + np.clip(y - fitted, -FAR * scale, FAR * scale)
-    return pulled
+    for _ in range(ROUNDS):
+        fitted = onto @ y
+        scale = max(FLOOR, spread(y - fitted) * math.sqrt(len(y) / freedom))
+        y = fitted + np.clip(y - fitted, -FAR * scale, FAR * scale)
+    return y
 
 
 def _square(total: float, freedom: int) -> Square | None:

@@ -113,7 +113,7 @@ REASONS = {
 PASSES = {"full": "with input", "synth": "without input"}
 
 INTERVALS = {
-    "replicates": "95 % interval over the processes of this night; another night or node may differ",
+    "replicates": "95 % interval over processes of one night; another night or node may differ",
     "within_run": "95 % interval within one process; another process, night or node may differ",
     "none": "no interval: too few measurements",
 }

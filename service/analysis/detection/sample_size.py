@@ -59,9 +59,14 @@ def needed(
     # The night's part as small as it may be: what nobody is sure of is tried before it is refused.
     night = spread.parts.get("night")
     allowed = largest**2 - (night.low**2 if night else 0.0)
+    return _more(spread.process.value * spread.processes, replicates, allowed, target)
+
+
+def _more(process: float, replicates: int, allowed: float, target: float) -> Need:
+    """Find how many processes bring the variance of their mean down to ``allowed``."""
     if allowed <= 0:
         return Need(target, None, state("need_impossible"))
-    count = max(replicates + 1, math.ceil(spread.process.value * spread.processes / allowed))
+    count = max(replicates + 1, math.ceil(process / allowed))
     if count > MOST:
         return Need(target, None, state("need_many", count=count))
     return Need(target, count, state("need_count", count=count, target=target, points=POINTS))

@@ -26,7 +26,7 @@ def verdict(bottleneck: Bottleneck, **evidence: float) -> Verdict:
 
 
 def stall(value: float, told: Verdict | None) -> runs.ShownMetric:
-    (metric,) = (one for one in runs.metrics(STEADY, {}) if one.name == "input_stall")
+    (metric,) = (one for one in runs.metrics(STEADY, {}, {}) if one.name == "input_stall")
     (headline,) = runs.headlines([replace(metric, value=value)], told)
     return headline
 
@@ -60,7 +60,7 @@ def test_a_run_that_is_no_point_of_a_history_has_its_interval_too(
     apart = [a_replicate(a_pass(0.10 + at / 100), a_pass(0.06), at) for at in range(processes)]
     result = merge([a_result(each) for each in apart])
     (sample,) = (one for one in result.samples if one.metric == "throughput")
-    (metric,) = (one for one in runs.metrics(result, {}) if one.name == "throughput")
+    (metric,) = (one for one in runs.metrics(result, {}, {}) if one.name == "throughput")
     expected = summarise(sample)
     assert (metric.value, metric.low, metric.high) == (expected.value, expected.low, expected.high)
     assert metric.low is not None
@@ -77,7 +77,7 @@ def test_a_run_that_is_no_point_of_a_history_has_its_interval_too(
 def test_peak_memory_says_what_it_is_of(device: str, of: str) -> None:
     environment = Environment(facts={"hw.device": device})
     result = STEADY.model_copy(update={"environment": environment})
-    (metric,) = (one for one in runs.metrics(result, {}) if one.name == "peak_memory")
+    (metric,) = (one for one in runs.metrics(result, {}, {}) if one.name == "peak_memory")
     assert metric.explained == of
     sink = io.StringIO()
     result_panel.show(result, Console(file=sink, width=160))
@@ -85,7 +85,7 @@ def test_peak_memory_says_what_it_is_of(device: str, of: str) -> None:
 
 
 def test_no_other_headline_is_doubted_for_the_stall() -> None:
-    told = runs.headlines(runs.metrics(STEADY, {}), verdict(Bottleneck.UNKNOWN))
+    told = runs.headlines(runs.metrics(STEADY, {}, {}), verdict(Bottleneck.UNKNOWN))
     assert {one.name for one in told if one.doubt} == {"input_stall"}
 
 
