@@ -22,7 +22,7 @@ class SeriesPoint:
     low: float | None
     high: float | None
     interval: str
-    """``replicates``, ``within_run`` or ``none``: what the interval rests on. None holds what differs
+    """``replicates``, ``within_run`` or ``none``: what the interval rests on. None holds
     between nights and nodes."""
     replicates: int
     environment: str

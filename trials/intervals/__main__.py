@@ -12,21 +12,24 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
 import numpy as np
+from builders import nested
 from builders.marked import replaced
 from scipy.special import stdtrit
 
+from benchmarks.contracts import Result
 from service.analysis.detection.history import History
 from service.analysis.detection.windows import detect
-from service.analysis.summary import half_width_factor
+from service.analysis.summary import NORMAL_95, half_width_factor
 from service.analysis.variance import Measured, spread_of
 from trials.detection import labelled
 from trials.detection.synthetic import Planted
@@ -35,21 +38,21 @@ ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "benchmarks" / "results" / "h200"
 ROWS = ROOT / "benchmarks" / "results" / "intervals" / "coverage.jsonl"
 PAGE = ROWS.parent / "README.md"
-BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 PROCESSES = 3
 """Of a point, as the tier `standard` has them."""
-LEAST_NIGHTS = 5
+LEAST_SESSIONS, LEAST_NIGHTS = 2, 5
+"""Before a night is predicted."""
 EVERY = 5
 """Of the nights of a labelled history, so many are passed over between two that are predicted."""
 TRUTHS = (
-    (1, 10, 3, (0.0, 1.0, 1.0)),
-    (3, 10, 3, (0.5, 0.5, 1.0)),
-    (3, 10, 3, (1.0, 1.0, 1.0)),
-    (5, 5, 3, (1.0, 1.0, 1.0)),
-    (5, 10, 1, (1.0, 1.0, 1.0)),
-    (8, 3, 3, (2.0, 1.0, 1.0)),
+    ((1.0, 1.0, 0.0), (3, 10, 1)),
+    ((1.0, 0.5, 0.5), (3, 10, 3)),
+    ((1.0, 1.0, 1.0), (3, 10, 3)),
+    ((1.0, 1.0, 1.0), (3, 5, 5)),
+    ((1.0, 1.0, 1.0), (1, 10, 5)),
+    ((1.0, 1.0, 2.0), (3, 3, 8)),
 )
-"""Nodes, nights of each, processes of a night; deviations of node, night and process."""
+"""What processes, nights and nodes differ by; processes of a night, nights of a node, nodes."""
 UNIT, DRAWS, SEED = 0.003, 4_000, 20
 
 
@@ -90,6 +93,9 @@ def main() -> None:
     rows = [*simulated(), *recorded(), *ladders()]
     if arguments.labelled:
         rows += by_suite(labelled.read(arguments.labelled))
+    else:
+        stored = (Row(**json.loads(line)) for line in ROWS.read_text().splitlines())
+        rows += [one for one in stored if one.source.startswith("labelled")]
     ROWS.write_text("".join(json.dumps(asdict(row)) + "\n" for row in rows))
     PAGE.write_text(replaced(PAGE.read_text(), "trials.intervals", table(rows)))
     print(table(rows))
@@ -98,35 +104,25 @@ def main() -> None:
 def simulated() -> Iterator[Row]:
     """Yield the coverage where the truth is known."""
     random = np.random.default_rng(SEED)
-    for nodes, nights, processes, shares in TRUTHS:
-        node, night, process = (UNIT * share for share in shares)
-        told = []
-        for _ in range(DRAWS):
-            offsets = random.normal(0, node, nodes + 1)
-            drawn = [
-                point(offsets[at % nodes] + random.normal(0, night)
-                      + random.normal(0, process, processes), f"n{at % nodes}", at // nodes)
-                for at in range(nodes * nights)
-            ]  # fmt: skip
-            new = offsets[-1] + random.normal(0, night) + random.normal(0, process, processes)
-            told.append(predicted(drawn, point(new, "new", nights)))
-        named = f"simulated: {nodes} nodes, {nights} nights, {processes} processes; node, night, process "
-        yield row(named + ", ".join(f"{share * UNIT:.2%}" for share in shares), told)
-
-
-def point(logs: Sequence[float], node: str, night: int) -> Measured:
-    """Make a point of processes with these logarithms."""
-    values = np.exp(logs)
-    between = float(np.std(values, ddof=1) / np.mean(values)) if len(values) > 1 else None
-    at = BEGAN + timedelta(days=night)
-    return Measured(float(np.mean(values)), len(values), between, None, node, at)
+    for shares, sizes in TRUTHS:
+        process, night, node = (UNIT * share for share in shares)
+        drawn = (nested.points(random, (process, night, node), sizes) for _ in range(DRAWS))
+        told = [
+            predicted(points, nested.measured([following] * sizes[0]))
+            for points, following in drawn
+        ]
+        counts = f"{sizes[2]} nodes, {sizes[1]} nights, {sizes[0]} processes"
+        parts = f"{process:.2%}, {night:.2%}, {node:.2%} between processes, nights, nodes"
+        yield row(f"simulated: {counts}; {parts}", told)
 
 
 def predicted(points: Sequence[Measured], next_one: Measured) -> Prediction:
     """Predict a night from all points before it."""
     last = points[-1]
     spread = spread_of(points)
-    own = None if last.between is None else half_width_factor(last.processes) * last.between
+    own = None if last.within is None else NORMAL_95 * last.within
+    if last.between is not None:
+        own = half_width_factor(last.processes) * last.between
     return Prediction(
         off_number=math.log(next_one.value / last.value),
         before=own,
@@ -144,33 +140,29 @@ def recorded() -> Iterator[Row]:
             if one["status"] == "ok" and not (one.get("planted") and one["side"] == "B"):
                 place = f"{one['measured_at'][:10]} {one['gpu']}"
                 sessions[f"{one['name']}, {one['tier']}"][place].append(one)
+    every: list[Prediction] = []
     for name, of_case in sorted(sessions.items()):
         told = [one for metric in ("full", "synth") for one in _by_session(of_case, metric)]
         if told:
             yield row(f"H200: {name}", told)
+            every += told
+    yield row("H200: all of these", every)
 
 
 def _by_session(of_case: dict[str, list[dict[str, object]]], metric: str) -> Iterator[Prediction]:
     """Predict every point of three processes of a session from the sessions before it."""
     before: list[Measured] = []
-    known = 0
-    for session in sorted(
-        of_case.values(), key=lambda rows: min(str(one["measured_at"]) for one in rows)
-    ):
-        logs = [math.log(float(str(one[metric]))) for one in sorted(session, key=_moment)]
-        began = datetime.fromisoformat(_moment(session[0]))
-        chunks = [
-            logs[at : at + PROCESSES] for at in range(0, len(logs) - PROCESSES + 1, PROCESSES)
+    sessions = [sorted(session, key=_moment) for session in of_case.values()]
+    for number, session in enumerate(sorted(sessions, key=lambda rows: _moment(rows[0]))):
+        logs = [math.log(float(str(one[metric]))) for one in session]
+        at = datetime.fromisoformat(_moment(session[0]))
+        points = [
+            replace(nested.measured(logs[first : first + PROCESSES], str(session[0]["gpu"])), at=at)
+            for first in range(0, len(logs) - PROCESSES + 1, PROCESSES)
         ]
-        points = [_placed(point(chunk, str(session[0]["gpu"]), 0), began) for chunk in chunks]
-        if known >= 2:
+        if number >= LEAST_SESSIONS:
             yield from (predicted(before, one) for one in points)
         before += points
-        known += bool(points)
-
-
-def _placed(one: Measured, at: datetime) -> Measured:
-    return Measured(one.value, one.processes, one.between, one.within, one.node, at)
 
 
 def _moment(one: dict[str, object]) -> str:
@@ -180,27 +172,27 @@ def _moment(one: dict[str, object]) -> str:
 def ladders() -> Iterator[Row]:
     """Yield what the interval of a single process held of another day's, and what the model says."""
     days: dict[str, list[Measured]] = defaultdict(list)
-    widths: dict[str, list[float]] = defaultdict(list)
     for name in ("ladder-resnet50", "ladder-nanogpt-unet", "ladder-beside"):
         for line in (RECORDED / f"{name}.jsonl").read_text().splitlines():
             stored = json.loads(line)
-            result = stored["result"]
-            key = json.dumps(result["case"], sort_keys=True)
-            for sample in result["samples"]:
-                if sample["metric"] in ("throughput", "throughput_synth") and sample["half_widths"]:
-                    series = f"{key} {sample['metric']}"
-                    at = datetime.fromisoformat(result["measured_at"])
-                    value, half = sample["values"][0], sample["half_widths"][0]
-                    within = half / value / 1.96
-                    days[series].append(Measured(value, 1, None, within, stored["worker"], at))
-                    widths[series].append(half / value)
-    told = []
-    for series, points in days.items():
-        for at in range(1, len(points)):
-            one = predicted(points[:at], points[at])
-            told.append(
-                Prediction(one.off_number, widths[series][at - 1], one.off_level, one.after)
-            )
+            result = Result.model_validate(stored["result"])
+            for sample in result.samples:
+                if sample.metric in ("throughput", "throughput_synth") and sample.half_widths:
+                    days[f"{result.case.key} {sample.metric}"].append(
+                        Measured(
+                            value=sample.values[0],
+                            processes=1,
+                            between=None,
+                            within=sample.half_widths[0] / NORMAL_95 / sample.values[0],
+                            node=stored["worker"],
+                            at=result.measured_at,
+                        )
+                    )
+    told = [
+        predicted(points[:at], points[at])
+        for points in days.values()
+        for at in range(1, len(points))
+    ]
     yield row("H200: one process a case, two days", told)
 
 
@@ -218,14 +210,19 @@ def by_suite(histories: Iterable[Planted]) -> Iterator[Row]:
 
 
 def _of_stretch(values: Sequence[float]) -> Iterator[Prediction]:
+    """Predict nights of a stretch without a labelled change, with the levels seen until then."""
     if min(values, default=0.0) <= 0:
         return
-    points = [point([math.log(value)], "n", at) for at, value in enumerate(values)]
+    points = [nested.measured([math.log(value)], night=at) for at, value in enumerate(values)]
     for at in range(LEAST_NIGHTS, len(values), EVERY):
-        one = predicted(points[:at], points[at])
-        noise = detect(History.of(values[:at])).noise
-        before = noise and float(stdtrit(min(at, 30) - 1, 0.975)) * noise.scale
-        yield Prediction(one.off_number, before, one.off_level, one.after)
+        seen = detect(History.of(values[:at]))
+        places = [change.index for change in seen.change_points]
+        before = [
+            replace(one, level=bisect_right(places, number))
+            for number, one in enumerate(points[:at])
+        ]
+        around = seen.noise and float(stdtrit(min(at, 30) - 1, 0.975)) * seen.noise.scale
+        yield replace(predicted(before, points[at]), before=around)
 
 
 def row(source: str, told: Sequence[Prediction]) -> Row:
@@ -244,7 +241,7 @@ def _held(pairs: Sequence[tuple[float, float]]) -> tuple[float | None, float | N
 
 def table(rows: Sequence[Row]) -> str:
     """Write the rows as a table."""
-    lines = ["| nights | predicted | before | after | refused |", "| --- | --- | --- | --- | --- |"]
+    lines = ["| nights | predicted | before | after | unknown |", "| --- | --- | --- | --- | --- |"]
     for one in rows:
         sides = [
             "none" if held is None or width is None else f"{held:.1%} (± {width:.2%})"

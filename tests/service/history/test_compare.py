@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +11,8 @@ from hypothesis import strategies as st
 
 from benchmarks.contracts import Case, Direction, Sample
 from service.analysis.summary import summarise
+from service.analysis.variance import Spread, Square
 from service.history.compare import Known, compare, compare_all
-from service.history.run_noise import Repeats
 from service.history.types import Failure
 from service.schemas.series import ChangeVerdict, Series, SeriesPoint
 
@@ -167,8 +166,15 @@ def single(revision: str, value: float, worker: str = "w1", processes: int = 1) 
     return replace(measured, replicates=processes, worker=worker)
 
 
-def known(deviation: float, processes: float = 1.0, points: int = 60, **more: Any) -> Known:
-    return Known({"s": Repeats(deviation, processes, points, **more)})
+def known(
+    deviation: float,
+    processes: float = 1.0,
+    process: float | None = None,
+    node: float | None = None,
+) -> Known:
+    """A history whose nights differ by ``deviation``: what is known of processes and nodes too."""
+    squares = [None if one is None else Square(one**2, 29) for one in (process, deviation, node)]
+    return Known({"s": Spread(100.0, 30, 1.0, processes, 1.0, None, *squares)})
 
 
 @pytest.mark.parametrize("value", [86.0, 95.1, 99.9, 104.0])
@@ -215,14 +221,11 @@ def test_a_history_of_more_processes_is_quieter_than_one_process() -> None:
     assert (one.verdict, three.verdict) == (ChangeVerdict.SLOWER, ChangeVerdict.UNCLEAR)
 
 
-def test_what_two_workers_and_two_modes_lie_apart_widens_the_interval() -> None:
+def test_what_two_workers_differ_by_widens_the_interval_or_is_said_to_be_left_out() -> None:
     points = history(single("a", 100.0), single("b", 97.0, worker="w2"))
-    plain, moved, modes = (
-        compare(points, "a", "b", known=known(0.003, **more))
-        for more in ({}, {"offsets": {"w1": 0.02, "w2": -0.02}}, {"apart": 0.06})
-    )
-    assert plain.verdict is ChangeVerdict.SLOWER
-    assert (moved.verdict, modes.verdict) == (ChangeVerdict.UNCLEAR, ChangeVerdict.UNCLEAR)
+    plain, nodes = (compare(points, "a", "b", known=known(0.003, node=n)) for n in (None, 0.02))
+    assert (plain.verdict, plain.left_out) == (ChangeVerdict.SLOWER, "node")
+    assert (nodes.verdict, nodes.left_out) == (ChangeVerdict.UNCLEAR, "")
 
 
 def test_two_processes_a_side_lean_on_the_history_where_there_is_one() -> None:
@@ -234,9 +237,22 @@ def test_two_processes_a_side_lean_on_the_history_where_there_is_one() -> None:
     assert compare(history(*wide), "a", "b", known=known(0.003)).verdict is ChangeVerdict.SLOWER
 
 
-def test_three_processes_a_side_speak_for_themselves() -> None:
-    points = history(point("a", 100.0, 0.1), point("b", 98.0, 0.1))
-    assert compare(points, "a", "b", known=known(0.2)).verdict is ChangeVerdict.SLOWER
+def test_three_processes_a_side_do_not_say_how_nights_differ() -> None:
+    before, after = point("a", 100.0, 0.1), point("b", 98.0, 0.1)
+    later = replace(after, measured_at=AT + timedelta(days=1))
+    restless = known(0.02, processes=3, process=0.0005)
+    one_night = compare(history(before, after), "a", "b", known=restless)
+    assert (one_night.verdict, one_night.left_out) == (ChangeVerdict.SLOWER, "")
+    two_nights = compare(history(before, later), "a", "b", known=restless)
+    assert (two_nights.verdict, two_nights.left_out) == (ChangeVerdict.UNCLEAR, "")
+    unknown = compare(history(before, later), "a", "b")
+    assert (unknown.verdict, unknown.left_out) == (ChangeVerdict.SLOWER, "night")
+
+
+def test_three_noisy_processes_a_side_are_not_called_calm_by_their_history() -> None:
+    points = history(point("a", 100.0, 3.0), point("b", 98.0, 3.0))
+    calm = known(0.0005, processes=3, process=0.0005)
+    assert compare(points, "a", "b", known=calm).verdict is ChangeVerdict.UNCLEAR
 
 
 def test_equal_runs_are_seldom_called_different_by_the_noise_of_a_history() -> None:

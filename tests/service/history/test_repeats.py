@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import update
 
 from service.database.session import Database
-from service.history.run_noise import repeats_of
+from service.history.run_noise import spreads_of
 from service.models import Point
 
 
@@ -59,10 +59,12 @@ def test_the_noise_of_a_history_is_that_of_its_points(client: TestClient) -> Non
     history(client, long.noisy([100.0] * 100, deviation=0.01), replicates=3)
     database: Database = client.app.state.database  # type: ignore[attr-defined]
     with database.reading() as session:
-        [told] = repeats_of(session, [long.SERIES, long.OTHER]).values()
-    assert told.deviation == pytest.approx(0.01, rel=0.25)
-    assert (told.processes, told.points) == (3.0, 100)
-    three, one, many = (told.reach(count, 0.95) for count in (3, 1, 12))
+        [told] = spreads_of(session, [long.SERIES, long.OTHER]).values()
+    assert told.parts.keys() == {"process and night"}
+    assert told.parts["process and night"].deviation == pytest.approx(0.01, rel=0.4)
+    assert (told.processes, told.nights) == (3.0, 30)
+    three, one, many = (told.repeat(count) for count in (3, 1, 12))
+    assert three is not None
     assert one == pytest.approx(three * np.sqrt(3))
     assert many == three, "more processes share what differs from night to night"
 
