@@ -22,8 +22,8 @@ class SeriesPoint:
     low: float | None
     high: float | None
     interval: str
-    """``replicates``, ``within_run`` or ``none``: what the interval rests on. None holds
-    between nights and nodes."""
+    """``replicates``, ``within_run`` or ``none``: what the interval rests on. None of them
+    holds what differs between nights and nodes."""
     replicates: int
     environment: str
     worker: str

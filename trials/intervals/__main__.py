@@ -67,6 +67,8 @@ class Prediction:
     off_level: float
     after: float | None
     """Half-width around the level; None where the model says that it does not know."""
+    then: float | None = None
+    """How far the night after it lies from that level, where that is known."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,10 @@ class Row:
     after: float | None
     after_width: float | None
     unknown: int
-    """Predictions that the model refused."""
+    """Nights for which the model says that it does not know."""
+    stayed: float | None = None
+    """Of the nights that fell out of ``after``, how often the night after did so too: then the
+    level had changed, whatever the labels say."""
 
 
 def main() -> None:
@@ -170,7 +175,7 @@ def _moment(one: dict[str, object]) -> str:
 
 
 def ladders() -> Iterator[Row]:
-    """Yield what the interval of a single process held of another day's, and what the model says."""
+    """Yield what the interval of a single process held of another day's, and what the model did."""
     days: dict[str, list[Measured]] = defaultdict(list)
     for name in ("ladder-resnet50", "ladder-nanogpt-unet", "ladder-beside"):
         for line in (RECORDED / f"{name}.jsonl").read_text().splitlines():
@@ -222,14 +227,24 @@ def _of_stretch(values: Sequence[float]) -> Iterator[Prediction]:
             for number, one in enumerate(points[:at])
         ]
         around = seen.noise and float(stdtrit(min(at, 30) - 1, 0.975)) * seen.noise.scale
-        yield replace(predicted(before, points[at]), before=around)
+        told = replace(predicted(before, points[at]), before=around)
+        if at + 1 < len(points):
+            then = told.off_level + math.log(points[at + 1].value / points[at].value)
+            told = replace(told, then=then)
+        yield told
 
 
 def row(source: str, told: Sequence[Prediction]) -> Row:
     """Sum up predictions."""
     before = [(abs(one.off_number), one.before) for one in told if one.before is not None]
     after = [(abs(one.off_level), one.after) for one in told if one.after is not None]
-    return Row(source, len(told), *_held(before), *_held(after), len(told) - len(after))
+    out = [
+        abs(one.then) > one.after
+        for one in told
+        if one.then is not None and one.after is not None and abs(one.off_level) > one.after
+    ]
+    stayed = round(sum(out) / len(out), 4) if out else None
+    return Row(source, len(told), *_held(before), *_held(after), len(told) - len(after), stayed)
 
 
 def _held(pairs: Sequence[tuple[float, float]]) -> tuple[float | None, float | None]:
