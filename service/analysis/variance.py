@@ -52,7 +52,7 @@ BLOCKS = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredPoint:
     """One point, as this model looks at it; deviations are shares of the value."""
 
     value: float
@@ -76,7 +76,7 @@ class Square:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Component:
     """The standard deviation that one cause adds, as a share, with its 95 % interval."""
 
     deviation: float
@@ -114,7 +114,7 @@ class Spread:
         return cls(**{**document, **squares})
 
     @property
-    def parts(self) -> dict[str, Part]:
+    def parts(self) -> dict[str, Component]:
         """The known part of each cause; what cannot be told apart has one part and both names."""
         single = self.process and Square(self.process.value * self.processes, self.process.freedom)
         night = "night" if self.process else "process and night"
@@ -179,7 +179,7 @@ class Spread:
 CAUSES = ("step", "process", "night", "node")
 
 
-def spread_of(points: Sequence[Measured]) -> Spread | None:
+def spread_of(points: Sequence[MeasuredPoint]) -> Spread | None:
     """Estimate how values vary from the newest `REACH` of a series' points, in any order.
 
     None without points, and for values that are not all above zero, which have no shares.
@@ -219,9 +219,9 @@ def spread_of(points: Sequence[Measured]) -> Spread | None:
     )
 
 
-def _nights(points: Sequence[Measured]) -> list[list[Measured]]:
+def _nights(points: Sequence[MeasuredPoint]) -> list[list[MeasuredPoint]]:
     """Put together what one node measured in one night of one level; ``points`` are in time."""
-    nights: dict[tuple[int, str], list[list[Measured]]] = {}
+    nights: dict[tuple[int, str], list[list[MeasuredPoint]]] = {}
     for one in points:
         of_node = nights.setdefault((one.level, one.node), [])
         if of_node and one.at - of_node[-1][0].at < NIGHT:
@@ -231,15 +231,15 @@ def _nights(points: Sequence[Measured]) -> list[list[Measured]]:
     return [night for of_node in nights.values() for night in of_node]
 
 
-def _processes(night: Sequence[Measured]) -> int:
+def _processes(night: Sequence[MeasuredPoint]) -> int:
     return sum(one.processes for one in night)
 
 
-def _mean(night: Sequence[Measured]) -> float:
+def _mean(night: Sequence[MeasuredPoint]) -> float:
     return math.fsum(one.processes * math.log(one.value) for one in night) / _processes(night)
 
 
-def _between_processes(nights: Sequence[Sequence[Measured]], of_mean: float) -> Square | None:
+def _between_processes(nights: Sequence[Sequence[MeasuredPoint]], of_mean: float) -> Square | None:
     """Pool what processes of one night differ by, in one point or in several of one night."""
     known = [one for night in nights for one in night if one.between is not None]
     squares = np.array([one.between**2 for one in known if one.between is not None])
@@ -253,7 +253,7 @@ def _between_processes(nights: Sequence[Sequence[Measured]], of_mean: float) -> 
     return _square(total / of_mean, sum(freedom) + sum(len(night) - 1 for night in nights))
 
 
-def _within(points: Sequence[Measured]) -> Square | None:
+def _within(points: Sequence[MeasuredPoint]) -> Square | None:
     known = [(one.within**2, one.processes) for one in points if one.within is not None]
     count = sum(processes for _, processes in known)
     total = math.fsum(square * processes for square, processes in known)
@@ -332,7 +332,7 @@ def _students(shares: Mapping[Square, float], confidence: float) -> float:
     return min(half, WIDEST)
 
 
-def _part(above: Square | None, below: Square | None, times: float = 1.0) -> Part | None:
+def _part(above: Square | None, below: Square | None, times: float = 1.0) -> Component | None:
     """Give what ``above`` has beyond ``below``, with the interval of Graybill and Wang."""
     if above is None:
         return None
@@ -342,7 +342,7 @@ def _part(above: Square | None, below: Square | None, times: float = 1.0) -> Par
     middle = above.value - subtracted
     low = middle - math.hypot(low_of, more)
     high = middle + math.hypot(high_of, less)
-    return Part(*(math.sqrt(max(0.0, end) / times) for end in (middle, low, high)))
+    return Component(*(math.sqrt(max(0.0, end) / times) for end in (middle, low, high)))
 
 
 def _bounds(square: Square) -> tuple[float, float]:

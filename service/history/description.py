@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from service.analysis.detection.change import Noise
 from service.analysis.detection.sample_size import needed
-from service.analysis.variance import Part, Spread
+from service.analysis.variance import Component, Spread
 from service.history.analysis import load_analysis
 from service.history.run_noise import spreads_of
 from service.history.series_history import PlacedChange, noise_document
@@ -39,7 +39,7 @@ class NoiseView:
 class SpreadView:
     """How values vary around the newest level, and what the next night will show of it."""
 
-    parts: dict[str, Part]
+    parts: dict[str, Component]
     """The standard deviation that ``step``, ``process``, ``night`` and ``node`` add, as shares of
     the value. A cause without a part is unknown, or cannot be told apart from another that names
     it, such as ``process and night``."""

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.windows import LEAST_POINTS
 from service.analysis.summary import NORMAL_95, half_width_factor
-from service.analysis.variance import REACH, Measured, Spread, spread_of
+from service.analysis.variance import REACH, MeasuredPoint, Spread, spread_of
 from service.history.series_history import RecentPoint, RecentPoints
 from service.models import AnalysisRow
 
@@ -52,13 +52,13 @@ def _stored(session: Session, series: Sequence[str], least: int) -> Iterator[tup
                 yield row.series_id, Spread.of(row.spread)
 
 
-def _measured(point: RecentPoint, level: int) -> Measured:
+def _measured(point: RecentPoint, level: int) -> MeasuredPoint:
     """Read Student's interval of a point backwards: how its processes and their steps vary."""
     between, size = None, abs(point.value) or 1.0  # a value of zero has no shares
     if point.interval == "replicates" and point.low is not None and point.high is not None:
         half = (point.high - point.low) / 2
         between = half / half_width_factor(point.replicates) / size
-    return Measured(
+    return MeasuredPoint(
         value=point.value,
         processes=point.replicates,
         between=between,

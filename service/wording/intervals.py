@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from service.analysis.variance import CAUSES, Part, Spread
+from service.analysis.variance import CAUSES, Component, Spread
 from service.wording import formats
 
 
@@ -40,13 +40,13 @@ def around(value: float, half: float, unit: str) -> str:
     return formats.interval(value, value * math.exp(-half), value * math.exp(half), unit)
 
 
-def listed(parts: Mapping[str, Part]) -> str:
+def listed(parts: Mapping[str, Component]) -> str:
     """List what each cause adds: ``process 0.30 % (0.25 to 0.37 %), node unknown``."""
     named = " ".join(parts).split()
     known = [f"{cause} {_part(part)}" for cause, part in parts.items()]
     return ", ".join(known + [f"{cause} unknown" for cause in CAUSES if cause not in named])
 
 
-def _part(part: Part) -> str:
+def _part(part: Component) -> str:
     middle, low, high = (f"{100 * share:.2g}" for share in (part.deviation, part.low, part.high))
     return f"{middle}{formats.NBSP}% ({low} to {high}{formats.NBSP}%)"

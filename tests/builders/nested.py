@@ -8,24 +8,24 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from service.analysis.variance import Measured
+from service.analysis.variance import MeasuredPoint
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def measured(logs: Sequence[float], node: str = "n0", night: int = 0, level: int = 0) -> Measured:
+def measured(logs: Sequence[float], node: str = "n0", night: int = 0, level: int = 0) -> MeasuredPoint:
     """Make the point of the processes whose values have these logarithms."""
     values = np.exp(logs)
     between = float(np.std(values, ddof=1) / np.mean(values)) if len(values) > 1 else None
     at = BEGAN + timedelta(days=night)
-    return Measured(float(np.mean(values)), len(values), between, None, node, at, level)
+    return MeasuredPoint(float(np.mean(values)), len(values), between, None, node, at, level)
 
 
 def points(
     random: np.random.Generator,
     deviations: tuple[float, float, float],
     sizes: tuple[int, int, int],
-) -> tuple[list[Measured], float]:
+) -> tuple[list[MeasuredPoint], float]:
     """Draw a series, and the logarithm of what the next night on another node shows.
 
     Args:

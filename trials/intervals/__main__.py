@@ -30,7 +30,7 @@ from benchmarks.contracts import Result
 from service.analysis.detection.history import History
 from service.analysis.detection.windows import detect
 from service.analysis.summary import NORMAL_95, half_width_factor
-from service.analysis.variance import Measured, spread_of
+from service.analysis.variance import MeasuredPoint, spread_of
 from trials.detection import labelled
 from trials.detection.synthetic import Planted
 
@@ -121,7 +121,7 @@ def simulated() -> Iterator[Row]:
         yield row(f"simulated: {counts}; {parts}", told)
 
 
-def predicted(points: Sequence[Measured], next_one: Measured) -> Prediction:
+def predicted(points: Sequence[MeasuredPoint], next_one: MeasuredPoint) -> Prediction:
     """Predict a night from all points before it."""
     last = points[-1]
     spread = spread_of(points)
@@ -156,7 +156,7 @@ def recorded() -> Iterator[Row]:
 
 def _by_session(of_case: dict[str, list[dict[str, object]]], metric: str) -> Iterator[Prediction]:
     """Predict every point of three processes of a session from the sessions before it."""
-    before: list[Measured] = []
+    before: list[MeasuredPoint] = []
     sessions = [sorted(session, key=_moment) for session in of_case.values()]
     for number, session in enumerate(sorted(sessions, key=lambda rows: _moment(rows[0]))):
         logs = [math.log(float(str(one[metric]))) for one in session]
@@ -176,7 +176,7 @@ def _moment(one: dict[str, object]) -> str:
 
 def ladders() -> Iterator[Row]:
     """Yield what the interval of a single process held of another day's, and what the model did."""
-    days: dict[str, list[Measured]] = defaultdict(list)
+    days: dict[str, list[MeasuredPoint]] = defaultdict(list)
     for name in ("ladder-resnet50", "ladder-nanogpt-unet", "ladder-beside"):
         for line in (RECORDED / f"{name}.jsonl").read_text().splitlines():
             stored = json.loads(line)
@@ -184,7 +184,7 @@ def ladders() -> Iterator[Row]:
             for sample in result.samples:
                 if sample.metric in ("throughput", "throughput_synth") and sample.half_widths:
                     days[f"{result.case.key} {sample.metric}"].append(
-                        Measured(
+                        MeasuredPoint(
                             value=sample.values[0],
                             processes=1,
                             between=None,

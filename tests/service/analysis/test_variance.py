@@ -13,7 +13,7 @@ from builders.nested import BEGAN, measured, points
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.analysis.variance import Measured, Spread, spread_of
+from service.analysis.variance import MeasuredPoint, Spread, spread_of
 
 FEW = 0.003
 share = st.floats(-0.2, 0.2)
@@ -30,7 +30,7 @@ series = st.lists(
 )
 
 
-def known(values: list[Measured]) -> Spread:
+def known(values: list[MeasuredPoint]) -> Spread:
     found = spread_of(values)
     assert found is not None
     return found
@@ -76,7 +76,7 @@ def test_the_next_night_lies_in_its_interval_nineteen_times_of_twenty(
 
 @given(series, st.randoms(use_true_random=False))
 @settings(deadline=None)
-def test_the_order_of_points_does_not_matter(values: list[Measured], random: object) -> None:
+def test_the_order_of_points_does_not_matter(values: list[MeasuredPoint], random: object) -> None:
     shuffled = list(values)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     one, other = known(values), known(shuffled)
@@ -87,7 +87,7 @@ def test_the_order_of_points_does_not_matter(values: list[Measured], random: obj
 
 @given(series, st.sampled_from([1e-9, 0.5, 3.0, 1e12]))
 @settings(deadline=None)
-def test_another_unit_changes_the_level_and_no_part(values: list[Measured], factor: float) -> None:
+def test_another_unit_changes_the_level_and_no_part(values: list[MeasuredPoint], factor: float) -> None:
     one = known(values)
     other = known([replace(point, value=point.value * factor) for point in values])
     assert other.level == pytest.approx(one.level * factor)
@@ -99,7 +99,7 @@ def test_another_unit_changes_the_level_and_no_part(values: list[Measured], fact
 @given(series)
 @settings(deadline=None)
 def test_no_variance_is_negative_and_no_interval_leaves_out_its_part(
-    values: list[Measured],
+    values: list[MeasuredPoint],
 ) -> None:
     spread = known(values)
     for part in spread.parts.values():
@@ -189,7 +189,7 @@ def test_one_broken_night_does_not_widen_every_interval() -> None:
 
 @given(series)
 @settings(deadline=None)
-def test_a_spread_is_stored_and_read_again(values: list[Measured]) -> None:
+def test_a_spread_is_stored_and_read_again(values: list[MeasuredPoint]) -> None:
     spread = known(values)
     assert Spread.of(json.loads(json.dumps(asdict(spread)))) == spread
 
