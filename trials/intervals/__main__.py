@@ -256,13 +256,16 @@ def _held(pairs: Sequence[tuple[float, float]]) -> tuple[float | None, float | N
 
 def table(rows: Sequence[Row]) -> str:
     """Write the rows as a table."""
-    lines = ["| nights | predicted | before | after | unknown |", "| --- | --- | --- | --- | --- |"]
+    head = ("nights", "predicted", "before", "after", "unknown", "out again")
+    lines = ["| " + " | ".join(head) + " |", "| --- " * len(head) + "|"]
     for one in rows:
         sides = [
             "none" if held is None or width is None else f"{held:.1%} (± {width:.2%})"
             for held, width in ((one.before, one.before_width), (one.after, one.after_width))
         ]
-        lines.append(f"| {one.source} | {one.predictions} | {' | '.join(sides)} | {one.unknown} |")
+        again = "" if one.stayed is None else f"{one.stayed:.0%}"
+        cells = (one.source, str(one.predictions), *sides, str(one.unknown), again)
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
