@@ -128,8 +128,8 @@ class Spread:
         }
         return {cause: part for cause, part in parts.items() if part}
 
-    def next_night(self, processes: int, confidence: float = 0.95) -> float | None:
-        """Half-width around ``level``, on the logarithm, for the mean of the next night.
+    def next_night(self, processes: int) -> float | None:
+        """95 % half-width around ``level``, on the logarithm, for the mean of the next night.
 
         On any node of the kind if ``node`` is known, else on one of those that measured. None where
         one night alone is known, which says nothing of the next.
@@ -137,18 +137,17 @@ class Spread:
         if not (self.night or self.node):
             return None
         of_processes = 1 / processes + 1 / (self.nights * self.processes)
-        return self._reach(of_processes, 1 + 1 / self.nights, 1 + 1 / self.nodes, confidence)
+        return self._reach(of_processes, 1 + 1 / self.nights, 1 + 1 / self.nodes, 0.95)
 
-    def repeat(self, processes: int, confidence: float = 0.95) -> float | None:
-        """Half-width, on the logarithm, around a number for the same measured on another night.
+    def repeat(self, processes: int) -> float | None:
+        """95 % half-width, on the logarithm, for the same number measured on another night.
 
         On another node if ``node`` is known, else on the same. None where one night is known.
         """
         if not (self.night or self.node):
             return None
-        same_node = self.node is None
-        both = processes, processes
-        return self.apart(both, confidence, same_night=False, same_node=same_node)
+        both, same_node = (processes, processes), self.node is None
+        return self.apart(both, 0.95, same_night=False, same_node=same_node)
 
     def apart(
         self, processes: tuple[int, int], confidence: float, *, same_night: bool, same_node: bool
@@ -336,12 +335,10 @@ def _part(above: Square | None, below: Square | None, times: float = 1.0) -> Com
     """Give what ``above`` has beyond ``below``, with the interval of Graybill and Wang."""
     if above is None:
         return None
-    high_of, low_of = _bounds(above)
-    subtracted = below.value if below else 0.0
-    less, more = _bounds(below) if below else (0.0, 0.0)
-    middle = above.value - subtracted
-    low = middle - math.hypot(low_of, more)
-    high = middle + math.hypot(high_of, less)
+    up, down = _bounds(above)
+    up_below, down_below = _bounds(below) if below else (0.0, 0.0)
+    middle = above.value - (below.value if below else 0.0)
+    low, high = middle - math.hypot(down, up_below), middle + math.hypot(up, down_below)
     return Component(*(math.sqrt(max(0.0, end) / times) for end in (middle, low, high)))
 
 

@@ -117,6 +117,8 @@ INTERVALS = {
     "within_run": "95 % interval within one process; another process, night or node may differ",
     "none": "no interval: too few measurements",
 }
+HELD = {"replicates": "this night", "within_run": "this process", "none": ""}
+"""What an interval as measured is for."""
 
 
 AXIS_ORDER = ("precision", "layout", "optimizer", "compile", "batch", "pinning", "workers")

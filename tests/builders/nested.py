@@ -13,7 +13,9 @@ from service.analysis.variance import MeasuredPoint
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def measured(logs: Sequence[float], node: str = "n0", night: int = 0, level: int = 0) -> MeasuredPoint:
+def measured(
+    logs: Sequence[float], node: str = "n0", night: int = 0, level: int = 0
+) -> MeasuredPoint:
     """Make the point of the processes whose values have these logarithms."""
     values = np.exp(logs)
     between = float(np.std(values, ddof=1) / np.mean(values)) if len(values) > 1 else None

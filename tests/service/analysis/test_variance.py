@@ -87,7 +87,9 @@ def test_the_order_of_points_does_not_matter(values: list[MeasuredPoint], random
 
 @given(series, st.sampled_from([1e-9, 0.5, 3.0, 1e12]))
 @settings(deadline=None)
-def test_another_unit_changes_the_level_and_no_part(values: list[MeasuredPoint], factor: float) -> None:
+def test_another_unit_changes_the_level_and_no_part(
+    values: list[MeasuredPoint], factor: float
+) -> None:
     one = known(values)
     other = known([replace(point, value=point.value * factor) for point in values])
     assert other.level == pytest.approx(one.level * factor)

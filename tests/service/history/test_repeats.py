@@ -1,5 +1,6 @@
 """`compare` with one process a side: the noise is that of the series' own history."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,38 @@ def test_the_noise_of_a_history_is_that_of_its_points(client: TestClient) -> Non
     assert three is not None
     assert one == pytest.approx(three * np.sqrt(3))
     assert many == three, "more processes share what differs from night to night"
+
+
+def plain(html: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html)).replace("\u00a0", " ")
+
+
+def test_pages_and_the_api_say_where_the_next_night_falls_and_what_is_unknown(
+    client: TestClient,
+) -> None:
+    history(client, long.noisy([100.0] * 40, deviation=0.01))
+    spread = client.get(f"/api/v1/series/{long.SERIES}/analysis").json()["spread"]
+    assert 96.0 < spread["next_low"] < 99.0 < spread["level"] < 101.0 < spread["next_high"] < 104.0
+    assert spread["parts"].keys() == {"process and night"}
+    for unknown in ("How nodes differ is unknown", "Process and night cannot be told apart"):
+        assert unknown in spread["sentence"]
+    page = plain(client.get(f"/series/{long.SERIES}").text)
+    assert "95 %, on a node that has measured it before" in page
+    assert "step unknown, node unknown" in page
+    [point, *_] = client.get(f"/api/v1/series/{long.SERIES}").json()["points"]
+    run = client.get(f"/runs/{point['result_id']}").text
+    assert "95 %, another night" in run
+
+
+def test_one_night_says_that_the_next_is_unknown(client: TestClient, hand: Hand) -> None:
+    body = {"case": {"workload": "resnet50"}, "revision": "r1"}
+    assert client.post("/api/v1/submissions", json=body).status_code == 201
+    result = hand.measure((99.0, 100.0, 101.0))
+    run = plain(client.get(f"/runs/{result}").text)
+    assert "95 %, another night" in run
+    assert "unknown" in run
+    assert "±" in run
+    assert "this night" in run
 
 
 @pytest.mark.parametrize(
