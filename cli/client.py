@@ -25,6 +25,7 @@ from service.schemas.jobs import (
     Submitted,
     WorkerView,
 )
+from service.schemas.thresholds import ThresholdView
 from worker import http_exchange
 
 _CONNECT_S = 5.0
@@ -145,9 +146,19 @@ class ServiceClient:
 
     def delete_schedule(self, name: str) -> None:
         """Forget a schedule; what it has submitted stays."""
-        answer = self._send("DELETE", f"schedules/{_named(name)}")
-        if answer.status_code != 204:
-            raise _foreign(self.url, answer)
+        self._delete(f"schedules/{_named(name)}")
+
+    def thresholds(self) -> Listing[ThresholdView]:
+        """Every threshold."""
+        return _read(Listing[ThresholdView], self._get("thresholds"))
+
+    def set_threshold(self, threshold: Mapping[str, Any]) -> ThresholdView:
+        """Set the threshold of a scope, or replace it."""
+        return _read(ThresholdView, self._send("PUT", "thresholds", json=threshold))
+
+    def remove_threshold(self, threshold_id: str) -> None:
+        """Remove a threshold."""
+        self._delete(f"thresholds/{_named(threshold_id)}")
 
     def text(self, *path: str, **parameters: str | int | None) -> str:
         """Fetch an answer as text; the path's parts are names or ids."""
@@ -163,6 +174,11 @@ class ServiceClient:
     def fire(self, name: str) -> Submitted:
         """Submit a schedule's suite now."""
         return _read(Submitted, self._send("POST", f"schedules/{_named(name)}/fire"))
+
+    def _delete(self, path: str) -> None:
+        answer = self._send("DELETE", path)
+        if answer.status_code != 204:
+            raise _foreign(self.url, answer)
 
     def _get(self, path: str, parameters: Parameters | None = None) -> httpx2.Response:
         given = {name: value for name, value in (parameters or {}).items() if value is not None}

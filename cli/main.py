@@ -34,6 +34,7 @@ COMMANDS = {
     "detect": "Print where the level of each history changed, as JSON lines.",
     "jobs": "List, show and cancel jobs.",
     "findings": "List and show findings, and act on them.",
+    "thresholds": "List, set and remove thresholds of findings.",
     "schedule": "List, set, delete and fire schedules.",
     "token": "Make, list, renew and end tokens, where the service's database is.",
     "migrate": "Bring the database up to date: THROUGHLINE_DATABASE_URL, or SQLite in the state "

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
-from cli import options
+from cli import account, options
 from cli.client import ServiceClient, read
 from cli.exits import Stop
 from cli.output.console import ROOMY, Console, paper, table
@@ -20,10 +19,6 @@ from service.wording import formats
 
 app = typer.Typer(help="List and show findings, and act on them.", no_args_is_help=True)
 FindingId = Annotated[str, typer.Argument(metavar="FINDING", help="The finding's id.")]
-Actor = Annotated[
-    str | None,
-    typer.Option("--as", metavar="NAME", help="Your name; by default that of your account here."),
-]
 Version = Annotated[
     int | None,
     typer.Option(
@@ -111,7 +106,7 @@ def assign(
         typer.Option(metavar="DATE", help="Until when, such as 2026-12-01; '' for none."),
     ] = None,
     note: Annotated[str | None, typer.Option(help="What there is to say; '' for nothing.")] = None,
-    actor: Actor = None,
+    actor: account.Actor = None,
     version: Version = None,
     url: options.Url = options.DEFAULT_URL,
     as_json: options.Json = False,
@@ -135,7 +130,7 @@ def _add(name: str, meaning: str) -> None:
         finding: FindingId,
         *,
         why: Annotated[str, typer.Option(help="Why; kept in its history.")] = "",
-        actor: Actor = None,
+        actor: account.Actor = None,
         version: Version = None,
         url: options.Url = options.DEFAULT_URL,
         as_json: options.Json = False,
@@ -155,14 +150,7 @@ for _name, _meaning in ACTIONS.items():
 
 def _by(actor: str | None, version: int | None) -> dict[str, object]:
     seen = {} if version is None else {"version": version}
-    return {"actor": actor or _account(), **seen}
-
-
-def _account() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError) as error:  # no such user, as in some containers
-        raise Stop("Say who you are: --as NAME.") from error
+    return {"actor": account.name_of(actor), **seen}
 
 
 def _print_list(items: Sequence[FindingSummary], none: str) -> None:

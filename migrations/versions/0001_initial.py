@@ -628,6 +628,20 @@ def _findings() -> None:
     op.create_index("ix_confirmations_change_id", "confirmations", ["change_id"])
     op.create_index("ix_confirmations_created_at", "confirmations", ["created_at"])
     op.create_index("ix_confirmations_state_id", "confirmations", ["state", "id"])
+    op.create_table(
+        "thresholds",
+        sa.Column("id", sa.String(32), nullable=False),
+        sa.Column("project", sa.String(64), nullable=False),
+        sa.Column("workload", sa.String(128), nullable=False),
+        sa.Column("metric", sa.String(64), nullable=False),
+        sa.Column("series_id", sa.String(32), nullable=True),
+        sa.Column("least_effect", sa.Double(), nullable=True),
+        sa.Column("actor", sa.String(100), nullable=False),
+        sa.Column("reason", sa.String(500), nullable=False),
+        sa.Column("set_at", NOW, nullable=False),
+        sa.ForeignKeyConstraint(["series_id"], ["series.id"], name="fk_thresholds_series_id"),
+        sa.PrimaryKeyConstraint("id", name="pk_thresholds"),
+    )
 
 
 def _access() -> None:

@@ -18,6 +18,7 @@ from service.api import (
     schedules,
     series,
     submissions,
+    thresholds,
     tokens,
     workers,
 )
@@ -35,6 +36,7 @@ NOUNS = (
     changes,
     comparisons,
     findings,
+    thresholds,
     confirmations,
     schedules,
     tokens,

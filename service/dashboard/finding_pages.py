@@ -20,6 +20,8 @@ from service.auth.permissions import Permission, needs
 from service.dashboard import figures, finding_data, finding_labels, series_changes
 from service.dashboard.query_params import InboxAddress
 from service.dashboard.rendering import COUNTED, page_router, partial, render
+from service.findings import threshold_table
+from service.history.compare import LEAST_EFFECT
 from service.history.queries import load_series
 from service.models import WorkerRow
 from service.schemas.findings import AffectedSeries
@@ -49,6 +51,14 @@ def list_findings(
         patience=PATIENCE,
         confirmations=request.app.state.settings.confirmations,
     )
+
+
+@router.get("/thresholds")
+@needs(Permission.READ)
+def list_thresholds(request: Request, session: Reading, now: Now) -> HTMLResponse:
+    """Show from which size on changes become findings, where a team has said so."""
+    rules = threshold_table.list_thresholds(session)
+    return render(request, "thresholds.html", now=now, thresholds=rules, default=LEAST_EFFECT)
 
 
 @router.get("/findings/{finding_id}")

@@ -52,6 +52,7 @@ _templates.filters.update(
     change=formats.change,
     share=formats.share,
     size=formats.size,
+    threshold=formats.threshold,
     times=formats.times,
     duration=formats.duration,
     moment=formats.moment,

@@ -25,6 +25,7 @@ from service.dashboard import (
 )
 from service.dashboard.query_params import HistoryAddress
 from service.dashboard.rendering import COUNTED, page_router, render
+from service.findings.threshold_table import load_threshold
 from service.history.compare import Known
 from service.history.description import describe
 from service.history.queries import load_series
@@ -80,6 +81,7 @@ def show_series(
         level_changes=changes[::-1],
         analysis=describe(session, whole),
         watched=metric(whole.metric).is_watched,
+        threshold=load_threshold(session, whole),
         reasons=analysed.reasons,
         changes=environments.changes(series.points, known),
         shown=environments.SHOWN,

@@ -9,6 +9,8 @@ opening.py              makes findings of changes that no finding reports yet
 bad_nodes.py            findings about nodes that became slow
 bad_node_statistics.py  tells whether a node became slow in everything (pure)
 gather_evidence.py      the changes that a finding is about, and what they are put down to
+thresholds.py           from which size on a series' changes are reported (pure)
+threshold_table.py      the thresholds that teams have chosen
 lifecycle.py            the only module that changes a finding's state, and its actions
 queries.py              reads findings
 

@@ -19,6 +19,7 @@ from service.models.jobs import (
 from service.models.probes import WriteProbe
 from service.models.results import EnvironmentRow, Point, ResultRow, Revision, SeriesRow, TraceRow
 from service.models.schedules import Schedule, ScheduleRun
+from service.models.thresholds import ThresholdRow
 from service.schemas.comparisons import ComparisonState
 from service.schemas.findings import FindingState
 
@@ -57,6 +58,7 @@ __all__ = [
     "SeriesRow",
     "SettledWindow",
     "Submission",
+    "ThresholdRow",
     "TokenRow",
     "TraceRow",
     "UtcDateTime",

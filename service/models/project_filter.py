@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import ColumnElement, Table, event, exists, literal, select
+from sqlalchemy import ColumnElement, Table, and_, event, exists, literal, or_, select
 from sqlalchemy.orm import InstrumentedAttribute, ORMExecuteState, Session, with_loader_criteria
 
 from service.models import (
@@ -45,6 +45,7 @@ from service.models import (
     SeriesRow,
     SettledWindow,
     Submission,
+    ThresholdRow,
     TokenRow,
     TraceRow,
     WorkerRow,
@@ -98,6 +99,8 @@ SHARED: frozenset[type[Base]] = frozenset(
     }
 )
 """What is of nobody in particular."""
+FOR_ALL: frozenset[type[Base]] = frozenset({ThresholdRow})
+"""What is of one project, or holds in all and is seen in each."""
 _BOUND = "project"
 """Where a session remembers to which project it is bound."""
 EVERYBODYS = {"everybodys": True}
@@ -152,7 +155,10 @@ def _criteria(project: str) -> Sequence[Any]:
         with_loader_criteria(model, _of_owner(*columns, project), include_aliases=True)
         for model, columns in THROUGH.items()
     ]
-    return (*criteria, *through)
+    # The threshold of a series that is of no project holds for that series alone.
+    of_all = and_(ThresholdRow.project == "", ThresholdRow.series_id.is_(None))
+    seen = or_(ThresholdRow.project == project, of_all)
+    return (*criteria, *through, with_loader_criteria(ThresholdRow, seen, include_aliases=True))
 
 
 def _of_owner(column: _Column, owner: _Column, project: str) -> ColumnElement[bool]:

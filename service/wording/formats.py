@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Literal
 
 from benchmarks.contracts import Direction, Efficiency, Use
 from service.schemas.gate import MetricFinding
@@ -158,6 +159,11 @@ def size(ratio: float) -> str:
 def share(ratio: float) -> str:
     """Write a plain ratio as per cent without a sign: ``12.3 %``."""
     return f"{ratio * 100:.1f}{NBSP}%".replace("-", MINUS)
+
+
+def threshold(least_effect: float | Literal["never"]) -> str:
+    """Write from which size on changes are reported: ``from 3 %``, or ``never``."""
+    return "never" if least_effect == "never" else f"from {least_effect * 100:.3g}{NBSP}%"
 
 
 def times(ratio: float) -> str:

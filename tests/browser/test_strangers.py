@@ -139,6 +139,7 @@ def store(client: TestClient, finding: str) -> Stored:
     plant.send(f"PATCH {FINDING}", {}, finding_id=finding)
     plant.send(f"POST {FINDING}/actions", {"action": "acknowledge"}, finding_id=finding)
     plant.send("PUT /api/v1/schedules/{name}", {"cron": "0 3 * * *", "suite": "smoke"}, name="mine")
+    plant.send("PUT /api/v1/thresholds", {"workload": "unet", "least_effect": 0.03})
     sides = {"case": a_job("r6")["case"], "baseline": "r1", "contender": "r2"}
     compared = plant.send("POST /api/v1/comparisons", sides)
     series = client.get("/api/v1/series", params={"metric": "throughput", "limit": 500}).json()
@@ -158,6 +159,7 @@ def store(client: TestClient, finding: str) -> Stored:
         f"/comparisons/{compared['id']}",
         "/workers",
         "/schedules",
+        "/thresholds",
     ]
     return Stored(plant.strangers, pages, own[0])
 

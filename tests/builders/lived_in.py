@@ -172,6 +172,10 @@ def _opinions(client: TestClient, database: Database) -> None:
         why = {"reason": "fan broken", "actor": "ada"}
         answer = client.put(f"{API}/results/{result}/exclusion", json=why)
         assert answer.status_code == 200, answer.text
+    for size in (0.02, 0.03):
+        chosen = {"least_effect": size, "metric": "throughput", "reason": "noise", "actor": "ada"}
+        answer = client.put(f"{API}/thresholds", json=chosen)
+        assert answer.status_code == 200, answer.text
     undone = client.delete(f"{API}/results/{results[1]}/exclusion", params={"actor": "ada"})
     assert undone.status_code == 200
 

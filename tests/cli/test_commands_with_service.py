@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import sqlite3
 import subprocess
 import sys
@@ -351,6 +352,19 @@ def test_schedules_are_set_listed_fired_and_forgotten(service: str, throughline:
     assert again.stderr.count("\n") == 1
 
 
+def test_thresholds_are_set_listed_and_removed(service: str, throughline: Run) -> None:
+    order = ["thresholds", "set", "3%", "--workload", "unet", "--why", "noisy", "--as", "ada"]
+    made = told(throughline(*order, "--json"))
+    assert (made["workload"], made["least_effect"], made["actor"]) == ("unet", 0.03, "ada")
+    never = throughline("thresholds", "set", "never", "--metric", "peak_memory", "--why", "noisy")
+    assert "metric peak_memory" in never.stdout
+    listed = throughline("thresholds", "list").stdout.replace("\u00a0", " ")
+    assert re.search(r"from 3 % +workload unet +ada, .* UTC: noisy", listed)
+    for rule in told(throughline("thresholds", "list", "--json"))["items"]:
+        assert throughline("thresholds", "remove", rule["id"]).returncode == Exit.OK
+    assert throughline("thresholds", "list").stdout.startswith("There are no thresholds")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -363,6 +377,9 @@ def test_schedules_are_set_listed_fired_and_forgotten(service: str, throughline:
         ["schedule", "set", "n", "--cron", "0 2 31 2 *", "--suite", "smoke"],
         ["schedule", "set", "n", "--cron", "0 2 * * *", "--suite", "smokey"],
         ["submit", "smoke", "-r", "v1", "--project", "É"],
+        ["thresholds", "set", "some", "--why", "noisy", "--as", "ada"],
+        ["thresholds", "set", "3%", "--metric", "power", "--why", "noisy", "--as", "ada"],
+        ["thresholds", "remove", "0" * 32],
         ["compare", "v 1", "v2"],
         ["compare", "mistyped", "mistaken"],
     ],

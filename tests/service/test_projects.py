@@ -59,11 +59,12 @@ def ask(doorman: Doorman) -> Ask:
 
 
 def test_every_table_says_whose_its_rows_are() -> None:
-    told = (*project_filter.OWNED, *project_filter.THROUGH, *project_filter.SHARED)
+    known = project_filter
+    told = (*known.OWNED, *known.THROUGH, *known.SHARED, *known.FOR_ALL)
     assert len(told) == len(set(told))
     assert set(told) == {mapper.class_ for mapper in Base.registry.mappers}
     owned = {each for each in told if "project" in each.__table__.columns}
-    assert owned == {*project_filter.OWNED, TokenRow}
+    assert owned == {*known.OWNED, *known.FOR_ALL, TokenRow}
 
 
 @pytest.mark.parametrize("path", ORDERS)

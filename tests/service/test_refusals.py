@@ -38,6 +38,7 @@ REFUSED: list[tuple[int, str, str, str, Any]] = [
     (404, "not-found", "GET", "/schedules/x", None),
     (404, "not-found", "DELETE", "/schedules/x", None),
     (404, "not-found", "POST", "/schedules/x/fire", None),
+    (404, "not-found", "DELETE", f"/thresholds/{NOBODYS}", None),
     (409, "fenced", "POST", f"/jobs/{NOBODYS}/attempts/1/start", None),
     (409, "fenced", "POST", f"/jobs/{NOBODYS}/attempts/1/heartbeat", {}),
     (422, "invalid", "POST", f"/jobs/{NOBODYS}/attempts/1/result", {}),

@@ -12,6 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from service import models
+from service.findings import threshold_table
 from service.history import record
 from service.maintenance.verify.agreement import ROWS, key_of, names_moment
 from service.maintenance.verify.reading import pages
@@ -125,6 +126,29 @@ def what_was_made_is_there(session: Session) -> Iterator[Breach]:
             for name in sorted(ids - there):
                 sentence = f"The audit log says that it was made ({action}), and it is gone."
                 yield Breach(9, f"{model.__tablename__} {name}", sentence)
+
+
+def thresholds_as_chosen(session: Session) -> Iterator[Breach]:
+    """9 and 11: the thresholds are those that the audit log says were set last, and not removed."""
+    table = _table(models.AuditEvent)
+    calls = ("PUT /api/v1/thresholds", "DELETE /api/v1/thresholds/{threshold_id}")
+    logged: dict[str, str] = {}
+    query = select(table).where(table.c.action.in_(calls))
+    for page in pages(session, query, tuple(table.primary_key)):
+        for row in page:
+            _, arrow, chosen = row.object.partition(" -> ")
+            name = chosen.split(" ")[0] if arrow else row.object.rpartition("/")[2]
+            logged[name] = chosen
+    stored = {
+        rule.id: threshold_table.said(rule) for rule in threshold_table.list_thresholds(session)
+    }
+    for name in sorted(stored.keys() | logged.keys()):
+        chosen, there = logged.get(name, ""), stored.get(name, "")
+        if chosen != there:
+            sentence = (
+                f"It is {there or 'gone'}; the audit log says {chosen or 'that nobody set it'}."
+            )
+            yield Breach(ROWS if chosen and there else 9, f"thresholds {name}", sentence)
 
 
 def numbered_without_gap(session: Session) -> Iterator[Breach]:

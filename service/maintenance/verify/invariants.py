@@ -59,6 +59,7 @@ _RULES: Sequence[Callable[[Session], Iterable[Breach]]] = (
     any_row.wrong_digests,
     any_row.places_of_revisions,
     any_row.what_was_made_is_there,
+    any_row.thresholds_as_chosen,
     any_row.numbered_without_gap,
     any_row.who_acted,
     finding_rows.shown_changes,

@@ -112,6 +112,9 @@ TABLE: dict[str, Row] = {
     "GET /findings/{finding_id}": one(),
     "POST /findings/{finding_id}/actions": one(),
     "PATCH /findings/{finding_id}": one(),
+    "GET /thresholds": Row(),
+    "PUT /thresholds": Row(),
+    "DELETE /thresholds/{threshold_id}": one(204),
     "GET /environments/{digest}": Row(200, 200, 404, shared=True),
     "GET /changes": Row(),
     "POST /comparisons": Row(201),
@@ -154,6 +157,8 @@ BEYOND_READING = {
     },
     "admin": {
         "DELETE /schedules/{name}",
+        "DELETE /thresholds/{threshold_id}",
+        "PUT /thresholds",
         "PUT /schedules/{name}",
         "GET /audit",
         "GET /tokens",
@@ -173,6 +178,7 @@ SCHEDULE = {
     "requires": {},
     "enabled": True,
 }
+THRESHOLD = {"least_effect": 0.03, "actor": "ann", "reason": "noisy"}
 ATTEMPT = "/jobs/{job_id}/attempts/{number}/"
 SECRET = "The foreign finding's sentence."
 
@@ -236,7 +242,12 @@ class World:
             "digest": stored["environment"],
             "comparison_id": self._made("/comparisons", comparison, who)["id"],
             "name": f"{thing}-nightly",
+            "threshold_id": self._threshold(thing),
         }
+
+    def _threshold(self, thing: str) -> str:
+        wanted = THRESHOLD | {"project": PROJECTS[thing]}
+        return str(self._made("/thresholds", wanted, method="PUT")["id"])
 
     def _schedule(self, thing: str) -> None:
         wanted = SCHEDULE | {"project": PROJECTS[thing]}
@@ -311,7 +322,10 @@ class World:
 
     def _ids(self, path: str, thing: str, *, fresh: bool) -> dict[str, str]:
         absent = dict.fromkeys(
-            ("submission_id", "job_id", "result_id", "series_id", "comparison_id", "finding_id"),
+            (
+                *("submission_id", "job_id", "result_id", "series_id", "comparison_id"),
+                *("finding_id", "threshold_id"),
+            ),
             ABSENT,
         ) | {"digest": "0" * 64, "name": "none", "number": "1", "token_id": "0" * 16}
         if thing == "missing":
@@ -329,6 +343,8 @@ class World:
             ids["token_id"] = self.doorman.make("read").id
         if path.startswith("/schedules/"):
             self._schedule(thing)
+        if path.startswith("/thresholds/"):
+            self._threshold(thing)
         if path.endswith("/actions"):
             with self.doorman.database.writing() as session:
                 session.execute(update(FindingRow).values(state="open"))
@@ -354,6 +370,7 @@ class World:
             "POST /findings/{finding_id}/actions": {"action": "acknowledge", "actor": "ann"},
             "PATCH /findings/{finding_id}": {"actor": "ann", "note": "seen"},
             "PUT /schedules/{name}": SCHEDULE,
+            "PUT /thresholds": THRESHOLD,
             "POST /tokens": {"kind": "read", "name": "wall"},
             "POST /enrolments": {"worker": "w3"},
         }
