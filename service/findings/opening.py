@@ -31,10 +31,12 @@ from service.findings.rules import (
     Candidate,
     Remeasured,
 )
+from service.findings.thresholds import NEVER
 from service.findings.update import settle, takes_back
 from service.findings.witnesses import is_explained, witnesses
 from service.history.analysis import Histories
 from service.history.changes import alike
+from service.history.compare import LEAST_EFFECT
 from service.history.series_history import PlacedChange, SeriesHistory
 from service.models import (
     FindingRow,
@@ -53,11 +55,15 @@ GROWING = 5
 
 
 def candidates(
-    session: Session, history: SeriesHistory, covered: AlreadyReported, ill: frozenset[str]
+    session: Session,
+    history: SeriesHistory,
+    covered: AlreadyReported,
+    ill: frozenset[str],
+    least: float = LEAST_EFFECT,
 ) -> list[Candidate]:
     """Changes of a series that no finding covers and that the history alone makes believable."""
     analysis, tail = history.analysis, history.recent
-    if not metric(history.series.metric).is_watched:
+    if not metric(history.series.metric).is_watched or least == NEVER:
         return []
     ends = {change.id: rules.recovery(analysis, change) for change in analysis.changes}
     over = {
@@ -80,6 +86,7 @@ def candidates(
             ),
             doubt=1.0 - placed.change.confidence,
             back=ends[placed.id],
+            least=least,
         )
         for placed in analysis.changes
         if placed.id not in covered.changes | over
@@ -132,7 +139,7 @@ def _open_or_join(
         joining = [candidate for candidate in group if _joins(histories, home, candidate)]
         _join(histories, home, joining, now)
         group = [candidate for candidate in group if candidate not in joining]
-    if not any(rules.worth_telling(candidate.placed.change.effect) for candidate in group):
+    if not any(rules.worth_telling(one.placed.change.effect, one.least) for one in group):
         return []
     opened = _open(histories, group, measured, now)
     return [] if opened is None else [opened]

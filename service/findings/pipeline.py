@@ -23,6 +23,8 @@ from service.findings.bad_nodes import Compared, compare_nodes, ill_nodes, watch
 from service.findings.confirm import Suspicion
 from service.findings.opening import candidates, grow, open_findings
 from service.findings.rules import AlreadyReported, Candidate
+from service.findings.threshold_table import load_threshold
+from service.findings.thresholds import least_effect
 from service.findings.update import follow, links_of
 from service.history import analysis, pending
 from service.history.analysis import Histories
@@ -58,11 +60,13 @@ class SeriesFindings:
     covered: AlreadyReported
     believable: tuple[Candidate, ...]
     """Changes that may become findings."""
+    least: float
+    """The smallest change of the series that is reported."""
     suspicious: tuple[Suspicion, ...] = ()
 
     def with_suspicions(self, since: datetime, ill: frozenset[str]) -> SeriesFindings:
         """Add the suspicions from ``since`` on."""
-        suspicious = confirm.suspicions(self.history, since, self.covered, ill)
+        suspicious = confirm.suspicions(self.history, since, self.covered, ill, self.least)
         return replace(self, suspicious=tuple(suspicious))
 
 
@@ -185,11 +189,12 @@ def follow_series(
     histories = Histories(session)
     covered = follow(histories, series_id, now)
     history = histories.of(series_id)
+    least = least_effect(load_threshold(session, history.series))
     believable = tuple(
         replace(change, not_reproduced=confirm.not_reproduced(histories, change))
-        for change in candidates(session, history, covered, ill)
+        for change in candidates(session, history, covered, ill, least)
     )
-    return SeriesFindings(history, covered, believable)
+    return SeriesFindings(history, covered, believable, least)
 
 
 def _about(session: Session, series_id: str) -> frozenset[str]:

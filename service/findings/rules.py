@@ -43,6 +43,8 @@ class Candidate:
     """Whether it was measured again, and was not there."""
     back: PlacedChange | None = None
     """What takes it back, if that is known as soon as the change itself."""
+    least: float = LEAST_EFFECT
+    """The smallest change of its series that is reported (`findings.thresholds`)."""
 
     @property
     def kind(self) -> FindingKind:
@@ -105,13 +107,13 @@ def misplaced_by(change: ChangePoint, noise: Noise | None) -> int:
     return min(NEAR, int((STRAY * noise.scale / abs(change.effect)) ** 2))
 
 
-def worth_telling(change: float) -> bool:
+def worth_telling(change: float, least: float = LEAST_EFFECT) -> bool:
     """Return True if a change of this size, a share of the level before, is worth reporting.
 
     What moved by less is shown where it is: machines that are the same in everything that one can
     see differ by as much, and a node's own offset is known no better after a few points.
     """
-    return abs(change) >= LEAST_EFFECT
+    return abs(change) >= least
 
 
 def recent(analysis: SeriesAnalysis, placed: PlacedChange) -> bool:

@@ -23,6 +23,8 @@ from service.analysis.detection.prediction import expectation
 from service.analysis.detection.windows import detect
 from service.findings import rules
 from service.findings.rules import AlreadyReported
+from service.findings.thresholds import NEVER
+from service.history.compare import LEAST_EFFECT
 from service.history.series_history import EDGE, RecentPoint, RecentPoints, SeriesHistory
 from service.models import ConfirmationRow
 from service.schemas.series import SeriesName
@@ -150,15 +152,16 @@ def suspicions(
     since: datetime,
     covered: AlreadyReported,
     ill: frozenset[str] = frozenset(),
+    least: float = LEAST_EFFECT,
 ) -> list[Suspicion]:
     """Find the suspicious points of a series, which should be measured again.
 
     A point before ``since`` is suspicious only where a change was detected. ``covered`` is what
     findings say of the series already, and ``ill`` are the workers that findings name as slow:
-    neither is news.
+    neither is news. What differs by less than the share ``least`` is not reported.
     """
     series, analysis, tail = history.series, history.analysis, history.recent
-    if not metric(series.metric).is_watched:
+    if not metric(series.metric).is_watched or least == NEVER:
         return []
     known = {change.change.index for change in analysis.changes} | {s.index for s in covered.shifts}
     shifts = {shift.index for shift in covered.shifts}
@@ -180,7 +183,7 @@ def suspicions(
     return [
         replace(row, clarity=abs(row.effect) / max(scale, LEAST_SCALE))
         for row in rows
-        if row is not None
+        if row is not None and rules.worth_telling(row.effect, least)
     ]
 
 
@@ -246,7 +249,7 @@ def _suspicion(
         later.insert(0, earlier.pop())
     while later[0].revision == earlier[-1].revision:  # only whole revisions can be compared
         earlier.append(later.pop(0))
-    if min(before, after) <= 0 or not rules.worth_telling(after / before - 1.0):
+    if min(before, after) <= 0:
         return None
     return Suspicion(
         series=series,

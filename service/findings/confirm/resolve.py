@@ -23,6 +23,8 @@ from service.findings.gather_evidence import A_SIDE, where_of
 from service.findings.opening import open_findings
 from service.findings.rules import NEAR, Candidate, Remeasured
 from service.findings.suspicion import Suspicion, Where
+from service.findings.threshold_table import load_threshold
+from service.findings.thresholds import NEVER, least_effect
 from service.findings.witnesses import is_reported, shifts, witnesses
 from service.history import analysis, changes, pending
 from service.history.analysis import Histories
@@ -167,6 +169,9 @@ class _Confirmation:
         at = history.recent.index_of(row.first_bad_at)
         if at is not None and is_reported(self.session, history, at):
             return []  # another case of the same cause was measured again and stands for this one
+        least = least_effect(load_threshold(self.session, self.series))
+        if least == NEVER:  # chosen while it was measured again
+            return []
         placed = self._placed(reading)
         row.change_id = placed.id
         # Beside each other the revisions show the place; what is around them may be older.
@@ -177,6 +182,7 @@ class _Confirmation:
             **where_of(self.session, placed, self.series.project, blur),
             doubt=DOUBT,
             certainty=Certainty.CONFIRMED,
+            least=least,
         )
         itself = frozenset({self.series.id})
         changes = [candidate, *witnesses(histories, candidate, itself, self.now)]
