@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from service.dashboard.figures import environment_changes
+from service.analysis.attribution.environment import DIGESTS, changed
+from service.dashboard.figures import EnvironmentMark
 from service.schemas.series import SeriesPoint
+from service.wording import formats
 
 GROUPS = {"hw": "Hardware", "sw": "Software", "flag": "Settings in force"}
 
@@ -17,23 +20,68 @@ FACTS_SHOWN = 50
 """How many facts of a change a page lists; a driver's update changes five."""
 
 
+RESTLESS = 0.25
+"""What changes at more than this share of a worker's measurements is a reading, and no setting."""
+FEW = 2
+"""So many changes of a fact on one worker are none too many, however short its history."""
+LOOKED_AT = 1_000
+"""Newest steps of single workers whose facts are read: a page must not read them without bound."""
+
+
 @dataclass(frozen=True, slots=True)
 class FingerprintDifference:
-    """One fact that is not the same before and after."""
+    """One fact that is not the same before and after, and the workers on which it is not."""
 
     fact: str
     before: str | None
     after: str | None
+    workers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class FactChange:
-    """A step in a history at which the environment changed, numbered as in the chart."""
+class EnvironmentChange:
+    """A place in a history at which the environment of workers changed, numbered as in the chart.
+
+    Each worker is compared with its own past: workers may differ for ever.
+    """
 
     number: int
     before: SeriesPoint
+    """The last point before the change, of any worker that changed."""
     after: SeriesPoint
+    """The first point after it."""
+    workers: tuple[str, ...]
+    """Those that changed."""
+    everywhere: bool
+    """Whether all workers changed that measured before and after."""
     differences: tuple[FingerprintDifference, ...]
+
+    @property
+    def mark(self) -> EnvironmentMark:
+        """Give the change as a mark for the chart."""
+        where = "" if self.everywhere else f" on {self.on}"
+        return EnvironmentMark(self.before, self.after, f"env {self.number}{where}")
+
+    @property
+    def on(self) -> str:
+        """The worker that changed, or how many did."""
+        count = len(self.workers)
+        return self.workers[0] if count == 1 else formats.counted(count, "worker")
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Two measurements of one worker, one after the other, in unlike environments."""
+
+    before: int
+    """Index of the first one."""
+    after: int
+    worker: str
+    differences: tuple[FingerprintDifference, ...] = ()
+
+    @property
+    def facts(self) -> set[str]:
+        return {one.fact for one in self.differences}
 
 
 def grouped(facts: Mapping[str, str]) -> dict[str, list[tuple[str, str]]]:
@@ -61,28 +109,92 @@ def differences(
     )
 
 
+def own_steps(points: Sequence[SeriesPoint]) -> list[tuple[int, int]]:
+    """Give the indexes of each point and of its worker's next one, where their digests differ."""
+    last: dict[str, int] = {}
+    steps = []
+    for index, point in enumerate(points):
+        before = last.get(point.worker, index)
+        if points[before].environment != point.environment:
+            steps.append((before, index))
+        last[point.worker] = index
+    return steps
+
+
 def around_changes(points: Sequence[SeriesPoint]) -> set[str]:
-    """Digests of the environments around the newest changes."""
-    newest = environment_changes(points)[-SHOWN:]
-    return {points[near].environment for index in newest for near in (index - 1, index)}
+    """Digests of the environments around the newest steps of workers."""
+    newest = own_steps(points)[-LOOKED_AT:]
+    return {points[index].environment for step in newest for index in step}
 
 
 def changes(
     points: Sequence[SeriesPoint], facts: Mapping[str, Mapping[str, str]]
-) -> tuple[FactChange, ...]:
-    """List each change of environment along a history; ``facts`` is by environment digest.
+) -> tuple[EnvironmentChange, ...]:
+    """List the changes of environment along a history; ``facts`` is by environment digest.
 
-    Of those before the newest `SHOWN` the differences need not be known.
+    What several workers changed at the same revisions, or of the same facts while others had not
+    measured yet, is one change. A step whose facts are not known is none.
     """
-    return tuple(
-        FactChange(
-            number,
-            points[index - 1],
-            points[index],
-            differences(
-                facts.get(points[index - 1].environment, {}),
-                facts.get(points[index].environment, {}),
-            ),
-        )
-        for number, index in enumerate(environment_changes(points), start=1)
+    groups: list[list[_Step]] = []
+    for step in _telling_steps(points, facts):
+        group = next((group for group in groups[::-1] if _joins(points, group, step)), None)
+        if group is None:
+            groups.append([step])
+        else:
+            group.append(step)
+    return tuple(_change(points, number, group) for number, group in enumerate(groups, start=1))
+
+
+def _telling_steps(
+    points: Sequence[SeriesPoint], facts: Mapping[str, Mapping[str, str]]
+) -> Iterator[_Step]:
+    """The steps at which a fact changed that says what changed, by the first point after them."""
+    steps = []
+    for before, after in own_steps(points):
+        one, other = (facts.get(points[index].environment) for index in (before, after))
+        if one is not None and other is not None:
+            changed = tuple(d for d in differences(one, other) if _counts(d))
+            steps.append(_Step(before, after, points[after].worker, changed))
+    measured = Counter(point.worker for point in points)
+    moved = Counter((step.worker, fact) for step in steps for fact in step.facts)
+    for step in steps:
+        most = max(FEW, RESTLESS * measured[step.worker])
+        kept = tuple(d for d in step.differences if moved[step.worker, d.fact] <= most)
+        if any(difference.fact not in DIGESTS for difference in kept):
+            yield replace(step, differences=kept)
+
+
+def _counts(difference: FingerprintDifference) -> bool:
+    return changed(difference.fact, difference.before, difference.after)
+
+
+def _joins(points: Sequence[SeriesPoint], group: Sequence[_Step], step: _Step) -> bool:
+    """Return True if a worker's step may have happened with those of a group, and looks like it."""
+    first = group[0]
+    if step.before >= first.after:
+        return False
+    places = ([points[i].revision for i in (one.before, one.after)] for one in (first, step))
+    return next(places) == next(places) or bool(first.facts & step.facts)
+
+
+def _change(
+    points: Sequence[SeriesPoint], number: int, group: Sequence[_Step]
+) -> EnvironmentChange:
+    first = group[0].after
+    witnesses = {p.worker for p in points[:first]} & {p.worker for p in points[first:]}
+    workers = tuple(sorted({step.worker for step in group}))
+    on: dict[FingerprintDifference, set[str]] = {}
+    for step in group:
+        for difference in step.differences:
+            on.setdefault(difference, set()).add(step.worker)
+    return EnvironmentChange(
+        number=number,
+        before=points[max(step.before for step in group)],
+        after=points[first],
+        workers=workers,
+        everywhere=witnesses <= set(workers),
+        differences=tuple(
+            replace(difference, workers=tuple(sorted(where)))
+            for difference, where in sorted(on.items(), key=lambda item: item[0].fact)
+        ),
     )

@@ -91,7 +91,8 @@ def show_finding(request: Request, session: Reading, now: Now, finding_id: str) 
 def _figure(session: Session, finding_id: str, affected: AffectedSeries) -> figures.Figure | None:
     series = load_series(session, affected.series.id)
     changes = series_changes.changes_of(session, series, chosen=finding_id)
-    analysed = series_changes.analysed(session, series, changes)
+    changed = series_changes.environments_of(session, series.points)
+    analysed = series_changes.analysed(session, series, changes, changed)
     if not any(step.chosen for step in analysed.steps):
         return None
     return figures.before_after(series, finding_data.with_end(analysed, series, affected))

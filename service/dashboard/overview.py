@@ -12,7 +12,7 @@ from benchmarks import contracts
 from benchmarks.catalog import catalog
 from benchmarks.catalog.metrics import metric
 from service.dashboard import labels
-from service.dashboard.figures import environment_changes
+from service.dashboard.environments import own_steps
 from service.dashboard.sparkline import sparkline
 from service.history import compare
 from service.schemas.series import RevisionChange, Series, SeriesPoint
@@ -169,7 +169,7 @@ def _row(
 ) -> OverviewRow:
     points = series.points
     latest = points[-1]
-    breaks = environment_changes(points)
+    breaks = [after for _, after in own_steps(points)]
     return OverviewRow(
         series=series,
         latest=latest,

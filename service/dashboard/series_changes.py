@@ -10,6 +10,8 @@ from sqlalchemy.orm import Session
 
 from service import findings
 from service.analysis.detection.windows import LEAST_POINTS
+from service.dashboard import environments, queries
+from service.dashboard.environments import EnvironmentChange
 from service.dashboard.figures import Analysed, Step
 from service.findings import ACTIVE
 from service.findings.gather_evidence import as_reported
@@ -67,14 +69,28 @@ def changes_of(session: Session, series: Series, chosen: str = "") -> list[Level
     return sorted(changes, key=lambda change: change.placed.first_bad_at)
 
 
-def analysed(session: Session, series: Series, changes: Iterable[LevelChange]) -> Analysed:
-    """Return what a chart draws of ``changes``, and the reasons for its hollow points."""
+def analysed(
+    session: Session,
+    series: Series,
+    changes: Iterable[LevelChange],
+    changed: Iterable[EnvironmentChange],
+) -> Analysed:
+    """Return what a chart draws of both kinds of changes, and why its hollow points are hollow."""
     count = sum(point.counts for point in series.points)
     return Analysed(
         steps=tuple(change.step for change in changes),
         one_level=count >= LEAST_POINTS,
         reasons=reasons(session, series.points),
+        environments=tuple(change.mark for change in changed),
     )
+
+
+def environments_of(
+    session: Session, points: Sequence[SeriesPoint]
+) -> tuple[EnvironmentChange, ...]:
+    """Find the places at which the environment of workers changed."""
+    known = queries.facts(session, environments.around_changes(points))
+    return environments.changes(points, known)
 
 
 def reasons(session: Session, points: Sequence[SeriesPoint]) -> dict[str, str]:

@@ -62,13 +62,13 @@ def show_series(
     """Show one series' history: chart, environment changes, every point."""
     whole = load_series(session, series_id)
     series = _newest(whole, at.last)
-    known = queries.facts(session, environments.around_changes(series.points))
+    changed = series_changes.environments_of(session, series.points)
     newest_first = series.points[::-1]
     pages = max(math.ceil(len(newest_first) / POINTS_PER_PAGE), 1)
     at = at.model_copy(update={"page": min(at.page, pages)})
     siblings = queries.siblings(session, whole)
     changes = series_changes.changes_of(session, whole)
-    analysed = series_changes.analysed(session, whole, changes)
+    analysed = series_changes.analysed(session, series, changes, changed)
     return render(
         request,
         "series.html",
@@ -83,7 +83,8 @@ def show_series(
         watched=metric(whole.metric).is_watched,
         threshold=load_threshold(session, whole),
         reasons=analysed.reasons,
-        changes=environments.changes(series.points, known),
+        changes=changed,
+        many_workers=len({point.worker for point in series.points}) > 1,
         shown=environments.SHOWN,
         facts_shown=environments.FACTS_SHOWN,
         change=overview.change(whole, Known(spreads_of(session, [whole.id]))),

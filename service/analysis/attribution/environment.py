@@ -156,6 +156,12 @@ def same(fact: str, one: str | None, other: str | None) -> bool:
     return math.isfinite(a) and math.isfinite(b) and abs(a - b) <= SIZE_TOLERANCE * max(a, b)
 
 
+def changed(fact: str, before: str | None, after: str | None) -> bool:
+    """Return True if a machine's environment is another one, for ``fact`` was and now is so."""
+    known = comparable(fact, before) and comparable(fact, after)
+    return telling(fact) and known and not same(fact, before, after)
+
+
 def alike(fact: str, values: set[str | None]) -> bool:
     """Return True if all ``values`` of ``fact`` are the same as far as it matters."""
     return all(same(fact, one, other) for one, other in combinations(values, 2))

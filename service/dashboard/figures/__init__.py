@@ -2,13 +2,14 @@
 
 from service.dashboard.figures.frame import Figure, drawable, embed
 from service.dashboard.figures.places import View, XAxis
-from service.dashboard.figures.points import before_after, environment_changes, history
-from service.dashboard.figures.segments import Analysed, Step, place_of
+from service.dashboard.figures.points import before_after, history
+from service.dashboard.figures.segments import Analysed, EnvironmentMark, Step, place_of
 from service.dashboard.figures.steps import PassName, step_histogram, step_times
 from service.dashboard.figures.telemetry import telemetry
 
 __all__ = [
     "Analysed",
+    "EnvironmentMark",
     "Figure",
     "PassName",
     "Step",
@@ -17,7 +18,6 @@ __all__ = [
     "before_after",
     "drawable",
     "embed",
-    "environment_changes",
     "history",
     "place_of",
     "step_histogram",

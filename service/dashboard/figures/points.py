@@ -10,7 +10,14 @@ import numpy as np
 from benchmarks.catalog.metrics import metric
 from service.dashboard.figures import frame
 from service.dashboard.figures.places import Places, View
-from service.dashboard.figures.segments import MARGIN, Analysed, drawn, place_of
+from service.dashboard.figures.segments import (
+    MARGIN,
+    MOST_LABELS,
+    Analysed,
+    EnvironmentMark,
+    drawn,
+    place_of,
+)
 from service.schemas.series import Series, SeriesPoint
 from service.wording import formats
 
@@ -20,6 +27,8 @@ CALM_SPAN = 0.01
 """The value axis spans at least this share on either side, so that noise looks like noise."""
 MOST_REASON = 120
 """Characters of a reason that a hover shows; the table has all of it."""
+LONGEST_LABEL = 24
+"""Characters of a mark's label, which may name a worker."""
 BEFORE = 30
 """Points shown before a change: what its old level was, and how steady."""
 ALL, UNANALYSED = View(), Analysed()
@@ -39,7 +48,7 @@ def history(series: Series, view: View = ALL, analysed: Analysed = UNANALYSED) -
     inside = [point for point in kept if point.counts]
     excluded = [point for point in kept if point.excluded]
     disturbed = [point for point in kept if point.disturbed and not point.excluded]
-    marks, notes = _environment_marks(points, place)
+    marks, notes = _environment_marks(analysed.environments, place)
     levels, labels = drawn(points, analysed, place, factor)
     title = f"{metric(series.metric).title}, {frame.literal(label)}"
     return {
@@ -72,15 +81,6 @@ def before_after(series: Series, analysed: Analysed) -> frame.Figure:
     chosen = next(step for step in analysed.steps if step.chosen)
     begin = max(0, place_of(series.points, chosen) - BEFORE)
     return history(replace(series, points=series.points[begin:]), analysed=analysed)
-
-
-def environment_changes(points: Sequence[SeriesPoint]) -> list[int]:
-    """Give the index of each point whose environment is not that of the point before it."""
-    return [
-        index
-        for index in range(1, len(points))
-        if points[index].environment != points[index - 1].environment
-    ]
 
 
 def _value_range(points: Sequence[SeriesPoint], factor: float, view: View) -> frame.Figure:
@@ -199,21 +199,23 @@ def _hover(series: Series, point: SeriesPoint, reason: str = "") -> str:
     return "<br>".join(lines)
 
 
-def _cut(reason: str) -> str:
-    return reason if len(reason) <= MOST_REASON else reason[:MOST_REASON] + "…"
+def _cut(said: str, most: int = MOST_REASON) -> str:
+    return said if len(said) <= most else said[:most] + "…"
 
 
 def _environment_marks(
-    points: Sequence[SeriesPoint], place: Places
+    marks: Sequence[EnvironmentMark], place: Places
 ) -> tuple[list[frame.Figure], list[frame.Figure]]:
     """Mark environment changes, unless they are so many that marks would say nothing."""
-    changes = environment_changes(points)
-    if len(changes) > 30:
+    shown = [
+        mark for mark in marks if {mark.before.revision, mark.after.revision} <= place.labels.keys()
+    ]
+    if len(shown) > MOST_LABELS:
         return [], []
     shapes: list[frame.Figure] = []
     notes: list[frame.Figure] = []
-    for ordinal, index in enumerate(changes, start=1):
-        x = place.between(points[index - 1], points[index])
+    for mark in shown:
+        x = place.between(mark.before, mark.after)
         stroke = {"color": "var(--mark)", "width": 1.5, "dash": "dot"}
         spot: frame.Figure = {"xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1}
         shapes.append(spot | {"type": "line", "line": stroke})
@@ -225,7 +227,7 @@ def _environment_marks(
                 "y": 1,
                 "yanchor": "bottom",
                 "showarrow": False,
-                "text": f"env {ordinal}",
+                "text": frame.literal(_cut(mark.label, LONGEST_LABEL)),
                 "font": {"color": "var(--mark)", "size": 11},
             }
         )

@@ -41,6 +41,15 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class EnvironmentMark:
+    """A changed environment as it is drawn, between two points."""
+
+    before: SeriesPoint
+    after: SeriesPoint
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
 class Analysed:
     """The analysis of a history, as far as a chart draws it."""
 
@@ -50,6 +59,8 @@ class Analysed:
     """Whether, without any step, all points are known to be at one level."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why results do not count, by their ids."""
+    environments: tuple[EnvironmentMark, ...] = ()
+    """Where the environment changed."""
 
 
 def place_of(points: Sequence[SeriesPoint], step: Step) -> int:

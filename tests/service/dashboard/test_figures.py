@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from hypothesis.extra.numpy import arrays
 
 from benchmarks.contracts import Result, Trace
 from service.dashboard import figures
+from service.dashboard.figures import Analysed
 from service.dashboard.figures.frame import CONFIG, TOOLS, decimate
 from service.dashboard.sparkline import HEIGHT, sparkline, stacked_bar
 
@@ -84,16 +86,21 @@ def test_hovering_tells_revision_value_interval_worker_and_environment() -> None
 
 
 def test_an_environment_change_is_marked_between_its_two_revisions() -> None:
-    points = [point(n, 10.0, environment=("a" if n < 3 else "b") * 64) for n in range(1, 6)]
-    drawn = read(figures.history(series(*points)))
-    (mark,) = drawn["layout"]["shapes"]
-    assert mark["x0"] == 1.5  # after r2, the second category
-    assert drawn["layout"]["annotations"][0]["text"] == "env 1"
+    points = [point(n, 10.0) for n in range(1, 6)]
+    mark = figures.EnvironmentMark(points[1], points[2], "env 1 on <b>")
+    drawn = read(figures.history(series(*points), analysed=Analysed(environments=(mark,))))
+    (line,) = drawn["layout"]["shapes"]
+    assert line["x0"] == 1.5  # after r2, the second category
+    assert drawn["layout"]["annotations"][0]["text"] == "env 1 on &lt;b&gt;"
+    later = read(figures.history(series(*points[2:]), analysed=Analysed(environments=(mark,))))
+    assert later["layout"]["shapes"] == []
 
 
-def test_environments_that_alternate_at_every_point_are_not_marked() -> None:
-    points = [point(n, 10.0, environment="ab"[n % 2] * 64) for n in range(1, 100)]
-    assert read(figures.history(series(*points)))["layout"]["shapes"] == []
+def test_so_many_environment_changes_that_nobody_could_read_them_are_not_marked() -> None:
+    points = [point(n, 10.0) for n in range(1, 100)]
+    marks = tuple(figures.EnvironmentMark(*pair, "env") for pair in pairwise(points))
+    drawn = read(figures.history(series(*points), analysed=Analysed(environments=marks)))
+    assert drawn["layout"]["shapes"] == []
 
 
 def test_a_zoom_is_kept_by_the_names_of_its_revisions() -> None:

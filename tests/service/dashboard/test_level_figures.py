@@ -61,8 +61,10 @@ def test_a_change_says_how_large_it_is_and_leads_to_its_finding() -> None:
 
 
 def test_labels_of_changes_stand_above_those_of_environments_and_below_the_toolbar() -> None:
-    points = [point(n, 10.0, environment=("a" if n < 5 else "b") * 64) for n in range(10)]
-    layout = read(figures.history(series(*points), analysed=Analysed((step(5, -0.1),))))["layout"]
+    points = [point(n, 10.0) for n in range(10)]
+    mark = figures.EnvironmentMark(points[4], points[5], "env 1")
+    analysed = Analysed((step(5, -0.1),), environments=(mark,))
+    layout = read(figures.history(series(*points), analysed=analysed))["layout"]
     environment, change = layout["annotations"]
     assert (environment["text"], environment["x"]) == ("env 1", change["x"])
     assert change["yshift"] >= 14

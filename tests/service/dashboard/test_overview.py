@@ -12,7 +12,6 @@ from builders.series import point, series
 
 from benchmarks.contracts import Bottleneck, Case, Direction, Verdict
 from service.dashboard import (
-    environments,
     labels,
     overview,
     rendering,
@@ -171,19 +170,6 @@ def test_searching_needs_every_word_and_looks_at_verdicts_too() -> None:
     found = overview.groups([series(point(1, 1.0))], {f"{1:032x}": verdict})
     assert overview.matching(found, "resnet50 jpeg H200")
     assert not overview.matching(found, "resnet50 unet")
-
-
-def test_an_environment_change_lists_only_the_facts_that_differ() -> None:
-    points = [point(1, 1.0, environment="a"), point(2, 1.0, environment="b")]
-    facts = {
-        "a": {"sw.torch": "1", "hw.host": "n"},
-        "b": {"sw.torch": "2", "hw.host": "n", "sw.x": "y"},
-    }
-    (change,) = environments.changes(points, facts)
-    assert [(d.fact, d.before, d.after) for d in change.differences] == [
-        ("sw.torch", "1", "2"),
-        ("sw.x", None, "y"),
-    ]
 
 
 def test_a_csv_holds_every_point_in_base_units() -> None:
