@@ -282,9 +282,6 @@ WORDS: dict[str, Words] = {
     "environment_mixed": "no fact of the environment changed ({unchanged} the same everywhere)",
     "facts_changed_here": partial(_facts, how=" changed at the same point"),
     "facts_changed_between": partial(_facts, how=" changed in between"),
-    "facts_differ_by_machine": partial(
-        _facts, how=", between the machines that measured before and after"
-    ),
     # the revision
     "at_both_levels": "{revision:revision} was measured at both levels",
     "revision_changed": "the revision changed",

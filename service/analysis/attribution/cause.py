@@ -4,15 +4,13 @@ The order of causes, and why:
 
 1. **environment**, if it changed on a machine that measured both sides: a change that is known, at
    the very point, on the same machine. A revision changes at every point, so its change says less.
-2. **node**: one machine slow in everything. Facts that differ between *different* machines come
-   after it, for some differ always.
-3. **environment** otherwise.
-4. **input**, **clocks**: measured, and they account for half of the change or more. The input comes
+2. **node**: one machine slow in everything.
+3. **input**, **clocks**: measured, and they account for half of the change or more. The input comes
    first: a device that waits lowers its own clock. Where they account for it, an environment comes
    before them only if what changed can act through them.
-5. **code**: the revision differs, the environment was looked at and does not, and some machine
+4. **code**: the revision differs, the environment was looked at and does not, and some machine
    measured both sides: another machine may be slower for ever, with the same facts.
-6. **unknown**: nothing of this, or too little to look at. Never "code" for lack of data.
+5. **unknown**: nothing of this, or too little to look at. Never "code" for lack of data.
 """
 
 from __future__ import annotations
@@ -58,9 +56,8 @@ def _cause(seen: Observed) -> Cause:
         return Cause.UNKNOWN
     another_revision = seen.revision.state is State.CHANGED
     order = (
-        (Cause.ENVIRONMENT, seen.acting_facts and seen.same_machine),
-        (Cause.NODE, seen.bad_node),
         (Cause.ENVIRONMENT, seen.acting_facts),
+        (Cause.NODE, seen.bad_node),
         (Cause.INPUT, seen.account(Part.INPUT)),
         (Cause.CLOCKS, seen.account(Part.CLOCKS)),
         (Cause.CODE, seen.environment and another_revision and seen.same_machine),
@@ -96,8 +93,6 @@ def _environment(question: Question, seen: Observed) -> Statement:
         run.revision == question.first_bad for run in question.after
     )
     kind = "facts_changed_here" if adjacent else "facts_changed_between"
-    if not seen.same_machine:
-        kind = "facts_differ_by_machine"
     return state(kind, changed=facts, rest=rest)
 
 
@@ -196,7 +191,8 @@ def _other_environment(seen: Observed, cause: Cause) -> Iterator[Statement]:
     if not seen.environment:
         yield state("environment_unknown")
     if cause is not Cause.ENVIRONMENT:
-        for evidence in seen.changed_facts:
+        different = (*seen.changed_facts, *seen.differing_facts)
+        for evidence in different:
             yield state("also_different", fact=evidence.says)
     elif len(seen.changed_facts) > 1:
         yield state("facts_together", count=len(seen.changed_facts))

@@ -7,7 +7,7 @@ reason; whatever else comes up is kept out by varying within one side.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from itertools import combinations
 
@@ -175,7 +175,7 @@ def evidence(question: Question) -> tuple[Evidence, ...]:
     before, after = question.before, question.after
     if different := differences(before, after):
         return tuple(sorted(different, key=_rank))
-    kept, mixed = _kept([run.facts for run in before], [run.facts for run in after])
+    kept, mixed = _kept(before, after)
     if not any(fact.startswith("sw.") for fact in kept):
         return ()
     kind = "environment_mixed" if mixed else "environment_unchanged"
@@ -189,7 +189,8 @@ def differences(
     """List the telling facts that differ consistently, by name.
 
     A fact differs consistently if each worker holds one value of it on each side, and no value
-    occurs on both sides, whoever measured.
+    occurs on both sides, whoever measured. It changed if a worker measured both sides; otherwise it
+    may differ between the workers for ever, and is unclear.
     """
     names = {name for run in (*before, *after) for name in run.facts}
     rows = (_difference(fact, before, after) for fact in sorted(names) if telling(fact))
@@ -204,12 +205,14 @@ def _difference(
         return None
     if any(same(fact, one, other) for one in old for other in new):
         return None
+    witnesses = _knowing(fact, before) & _knowing(fact, after)
     says = state("fact_changed", fact=fact, before=old, after=new)
     strength = Strength.STRONG
     if fact in DIGESTS:
         says, strength = state("digest_changed", fact=fact), Strength.WEAK
     values = _written(old), _written(new)
-    return Evidence(Part.ENVIRONMENT, fact, State.CHANGED, strength, says, *values)
+    known = State.CHANGED if witnesses else State.UNCLEAR
+    return Evidence(Part.ENVIRONMENT, fact, known, strength, says, *values)
 
 
 def _holds_still(fact: str, side: Iterable[Measurement]) -> bool:
@@ -221,16 +224,29 @@ def _holds_still(fact: str, side: Iterable[Measurement]) -> bool:
     return all(alike(fact, values) for values in by_worker.values())
 
 
+def _knowing(fact: str, side: Iterable[Measurement]) -> set[str]:
+    """The workers that a fact is known of."""
+    return {run.worker for run in side if comparable(fact, run.facts.get(fact))}
+
+
 def _kept(
-    before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, str]]
+    before: Sequence[Measurement], after: Sequence[Measurement]
 ) -> tuple[list[str], list[str]]:
-    """The telling facts that all measurements know: those that are alike in all, and the others."""
-    all_facts = (*before, *after)
+    """The telling facts that all measurements know: those that each worker kept, and the others.
+
+    If no worker measured both sides, a fact was kept if it is alike in all measurements.
+    """
+    runs = (*before, *after)
     if not before or not after:
         return [], []
-    shared = set.intersection(*map(set, all_facts))
+    shared = set.intersection(*(set(run.facts) for run in runs))
     compared = sorted(fact for fact in shared if telling(fact))
-    kept = [fact for fact in compared if alike(fact, {facts[fact] for facts in all_facts})]
+    kept = [
+        fact
+        for fact in compared
+        if alike(fact, {run.facts[fact] for run in runs})
+        or (_knowing(fact, before) & _knowing(fact, after) and _holds_still(fact, runs))
+    ]
     return kept, [fact for fact in compared if fact not in kept]
 
 

@@ -156,6 +156,15 @@ class Observed:
         return tuple(evidence for evidence in self.environment if evidence.carries)
 
     @property
+    def differing_facts(self) -> tuple[Evidence, ...]:
+        """Facts that differ between the machines of the two sides, perhaps for ever."""
+        return tuple(
+            evidence
+            for evidence in self.environment
+            if evidence.state is State.UNCLEAR and evidence.strength is Strength.STRONG
+        )
+
+    @property
     def acting_facts(self) -> tuple[Evidence, ...]:
         """Those of them that can act through what was measured; all, where nothing was."""
         through = [account.part for account in self.accounts if account.carries]

@@ -194,9 +194,10 @@ def test_a_machine_that_takes_over_with_a_new_revision_leaves_open_which_of_them
 def test_facts_that_differ_between_machines_are_not_said_to_have_changed() -> None:
     after = later(replace(SLOW, worker="w3", facts={"sw.kernel": "6.9"}))
     answer = explained(question(good(), after))
-    assert answer.cause is Cause.ENVIRONMENT
-    assert "between the machines that measured before and after" in answer.sentence
-    assert "same point" not in answer.sentence
+    assert answer.cause is Cause.UNKNOWN
+    assert "the revision and the machine changed together" in answer.sentence
+    assert "Also different: kernel 6.8.0 -> 6.9." in answer.not_excluded
+    assert [fact.state for fact in answer.evidence if fact.name == "sw.kernel"] == [State.UNCLEAR]
 
 
 def test_the_same_slowness_on_two_machines_clears_the_machine() -> None:

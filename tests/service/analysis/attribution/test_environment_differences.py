@@ -51,6 +51,21 @@ def test_a_value_that_occurs_on_both_sides_is_no_reason_whoever_measured() -> No
     assert differences(before, after) == ()
 
 
+def test_what_differs_between_workers_and_not_in_time_is_no_change() -> None:
+    """Three workers with other drivers and clocks, which measured all nights or took turns."""
+    own = [{"hw__gpu__driver": str(570 + n), "hw__gpu__max_sm_clock_hz": str(n)} for n in range(3)]
+    before = [night(0, f"w{n}", **facts) for n, facts in enumerate(own)]
+    after = [night(1, f"w{n}", **facts) for n, facts in enumerate(own)]
+    assert differences(before, after) == ()
+    (unchanged,) = evidence(question(before, after, first_bad="r12"))
+    assert say(unchanged.says) == f"environment unchanged ({len(before[0].facts) - 2} facts)"
+    apart = differences(before[:1], after[1:])
+    assert {one.state for one in apart} == {State.UNCLEAR}
+    updated = [night(1, f"w{n}", **own[n] | {"hw__gpu__driver": "580"}) for n in range(3)]
+    (changed,) = differences(before, updated)
+    assert (changed.name, changed.state) == ("hw.gpu.driver", State.CHANGED)
+
+
 @pytest.mark.parametrize(
     "fact",
     [
