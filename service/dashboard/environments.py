@@ -57,6 +57,11 @@ class EnvironmentChange:
     differences: tuple[FingerprintDifference, ...]
 
     @property
+    def facts(self) -> int:
+        """How many facts changed; one that workers had otherwise before is one."""
+        return len({difference.fact for difference in self.differences})
+
+    @property
     def mark(self) -> EnvironmentMark:
         """Give the change as a mark for the chart."""
         where = "" if self.everywhere else f" on {self.on}"

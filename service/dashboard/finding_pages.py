@@ -9,6 +9,7 @@ from typing import Annotated
 
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from service import findings
@@ -23,7 +24,7 @@ from service.dashboard.rendering import COUNTED, page_router, partial, render
 from service.findings import threshold_table
 from service.history.compare import LEAST_EFFECT
 from service.history.queries import load_series
-from service.models import WorkerRow
+from service.models import SeriesRow, WorkerRow
 from service.schemas.findings import AffectedSeries
 
 router = page_router(COUNTED)
@@ -58,7 +59,15 @@ def list_findings(
 def list_thresholds(request: Request, session: Reading, now: Now) -> HTMLResponse:
     """Show from which size on changes become findings, where a team has said so."""
     rules = threshold_table.list_thresholds(session)
-    return render(request, "thresholds.html", now=now, thresholds=rules, default=LEAST_EFFECT)
+    about = SeriesRow.id.in_([rule.series_id for rule in rules if rule.series_id])
+    return render(
+        request,
+        "thresholds.html",
+        now=now,
+        thresholds=rules,
+        series={row.id: row for row in session.scalars(select(SeriesRow).where(about))},
+        default=LEAST_EFFECT,
+    )
 
 
 @router.get("/findings/{finding_id}")

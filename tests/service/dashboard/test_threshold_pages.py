@@ -53,7 +53,9 @@ def test_all_thresholds_are_listed_with_their_scope(pages: TestClient) -> None:
     assert "No threshold is set" in text_of(pages, "/thresholds")
     choose(pages, 0.03, project="red", metric="peak_memory")
     choose(pages, "never", series_id=long.SERIES)
+    choose(pages, 0.03)
     text = text_of(pages, "/thresholds")
-    assert "from 3 % red all Peak memory all shared &lt;machine&gt; ada just now" in text
-    assert "never none \u2013 \u2013 55555555 shared" in text
+    assert "Peak memory of all workloads project red from 3 % shared &lt;machine&gt; ada just now" in text
+    assert "all metrics of all workloads from 3 % shared" in text
+    assert "Throughput of resnet50:full never shared" in text
     assert "/thresholds" in links(pages.get("/findings").text)
