@@ -21,7 +21,7 @@ from service.findings.bad_node_statistics import (
     slowdown,
     well_again,
 )
-from service.findings.rules import ACTIVE, NEAR
+from service.findings.rules import NEAR
 from service.history import revisions
 from service.models import FindingRow, FindingState, Point, Revision, SeriesRow
 from service.schemas.findings import Cause, FindingKind
@@ -84,12 +84,12 @@ def watch_nodes(session: Session, compared: Sequence[Compared], now: datetime) -
     return opened
 
 
-def ill_nodes(session: Session) -> frozenset[str]:
-    """Workers that a finding names as slow at the moment."""
-    slow = FindingRow.kind == FindingKind.BAD_NODE, FindingRow.state.in_(ACTIVE)
-    return frozenset(
-        name for name in session.scalars(select(FindingRow.worker).where(*slow)) if name
-    )
+def ill_nodes(session: Session) -> dict[str, datetime]:
+    """Workers that a finding names as slow now, and the revision's place from which on they are.
+
+    What they measured before counts.
+    """
+    return {worker: row.first_bad_at for worker, row in _active(session).items()}
 
 
 def against_others(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 
@@ -58,7 +58,7 @@ def candidates(
     session: Session,
     history: SeriesHistory,
     covered: AlreadyReported,
-    ill: frozenset[str],
+    ill: Mapping[str, datetime],
     least: float = LEAST_EFFECT,
 ) -> list[Candidate]:
     """Changes of a series that no finding covers and that the history alone makes believable."""

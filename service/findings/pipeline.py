@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -64,7 +64,7 @@ class SeriesFindings:
     """The smallest change of the series that is reported."""
     suspicious: tuple[Suspicion, ...] = ()
 
-    def with_suspicions(self, since: datetime, ill: frozenset[str]) -> SeriesFindings:
+    def with_suspicions(self, since: datetime, ill: Mapping[str, datetime]) -> SeriesFindings:
         """Add the suspicions from ``since`` on."""
         suspicious = confirm.suspicions(self.history, since, self.covered, ill, self.least)
         return replace(self, suspicious=tuple(suspicious))
@@ -148,7 +148,7 @@ def _analyse(database: Database, series_id: str, since: datetime) -> bool:
 
 
 def _news(
-    database: Database, series_id: str, since: datetime, ill: frozenset[str], daily: int
+    database: Database, series_id: str, since: datetime, ill: Mapping[str, datetime], daily: int
 ) -> SeriesFindings | None:
     """Bring one series' findings up to date, in a transaction of its own.
 
@@ -169,7 +169,7 @@ def _news(
         return series
 
 
-def _follow(database: Database, series_id: str, ill: frozenset[str]) -> SeriesFindings:
+def _follow(database: Database, series_id: str, ill: Mapping[str, datetime]) -> SeriesFindings:
     """Follow a series; while there is no finding about it, nothing is written for it."""
     with database.reading() as session:
         if not _about(session, series_id):
@@ -180,11 +180,11 @@ def _follow(database: Database, series_id: str, ill: frozenset[str]) -> SeriesFi
 
 
 def follow_series(
-    session: Session, series_id: str, ill: frozenset[str], now: datetime
+    session: Session, series_id: str, ill: Mapping[str, datetime], now: datetime
 ) -> SeriesFindings:
     """Bring a series' findings up to date, and find what is believable in it.
 
-    ``ill`` names the nodes that are known to be slow, whose results are put down to them.
+    ``ill`` says since when nodes are known to be slow; results since then are put down to them.
     """
     histories = Histories(session)
     covered = follow(histories, series_id, now)

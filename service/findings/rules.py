@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,7 +13,13 @@ from service.analysis.detection.history import HIGHEST
 from service.analysis.recovery import RECOVERED, share_left, taken_back
 from service.history.changes import RECENT
 from service.history.compare import LEAST_EFFECT
-from service.history.series_history import PlacedChange, RecentPoints, SeriesAnalysis, SeriesHistory
+from service.history.series_history import (
+    PlacedChange,
+    RecentPoint,
+    RecentPoints,
+    SeriesAnalysis,
+    SeriesHistory,
+)
 from service.models import FindingState
 from service.schemas.findings import Certainty, FindingKind
 from service.schemas.series import SeriesName
@@ -134,13 +140,18 @@ def leaving(history: SeriesHistory, placed: PlacedChange) -> bool:
     return all(taken_back(before, after, value) for value in history.values[-LEAVING:])
 
 
-def beside_ill(tail: RecentPoints, index: int, ill: frozenset[str]) -> bool:
-    """Return True if a worker known to be slow measured a point, or the one before it.
+def by_ill(point: RecentPoint, ill: Mapping[str, datetime]) -> bool:
+    """Return True if a worker measured a point when it was slow; ``ill`` says since when."""
+    return point.worker in ill and point.revision_at >= ill[point.worker]
+
+
+def beside_ill(tail: RecentPoints, index: int, ill: Mapping[str, datetime]) -> bool:
+    """Return True if a worker that was slow measured a point, or the one before it.
 
     What begins or ends there is that worker's doing.
     """
     at = index - tail.first
-    return any(point.worker in ill for point in tail.points[max(0, at - 1) : at + 1])
+    return any(by_ill(point, ill) for point in tail.points[max(0, at - 1) : at + 1])
 
 
 def accepted(candidates: Iterable[Candidate], doubts: Sequence[float]) -> list[Candidate]:

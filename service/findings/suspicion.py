@@ -151,14 +151,14 @@ def suspicions(
     history: SeriesHistory,
     since: datetime,
     covered: AlreadyReported,
-    ill: frozenset[str] = frozenset(),
+    ill: Mapping[str, datetime],
     least: float = LEAST_EFFECT,
 ) -> list[Suspicion]:
     """Find the suspicious points of a series, which should be measured again.
 
     A point before ``since`` is suspicious only where a change was detected. ``covered`` is what
-    findings say of the series already, and ``ill`` are the workers that findings name as slow:
-    neither is news. What differs by less than the share ``least`` is not reported.
+    findings say of the series already, and ``ill`` says since when workers are slow by findings
+    about them: neither is news. What differs by less than the share ``least`` is not reported.
     """
     series, analysis, tail = history.series, history.analysis, history.recent
     if not metric(series.metric).is_watched or least == NEVER:
@@ -230,13 +230,13 @@ def _suspicion(
     index: int,
     change_id: str | None,
     known: Iterable[int],
-    ill: frozenset[str],
+    ill: Mapping[str, datetime],
 ) -> Suspicion | None:
-    """Give the suspicion at a place, if there is one, without the workers known to be slow."""
+    """Give the suspicion at a place, if there is one, without what slow workers measured."""
     at = index - tail.first
     end = min((place for place in known if place > index), default=tail.first + len(tail.points))
-    earlier = [p for p in points_before(tail, index, known) if p.worker not in ill]
-    later = [p for p in tail.points[max(0, at) : end - tail.first] if p.worker not in ill]
+    earlier = [p for p in points_before(tail, index, known) if not rules.by_ill(p, ill)]
+    later = [p for p in tail.points[max(0, at) : end - tail.first] if not rules.by_ill(p, ill)]
     if not earlier or not later or later[0].revision == earlier[-1].revision:
         return None
     usual = Baseline.of((point.worker, point.value) for point in earlier)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from statistics import geometric_mean
 from typing import Any
@@ -265,7 +265,7 @@ def _of_case(
 
 
 def _workers(
-    session: Session, suspicion: Suspicion, ill: frozenset[str], now: datetime
+    session: Session, suspicion: Suspicion, ill: Collection[str], now: datetime
 ) -> list[str]:
     """Workers that have measured this series and are there now; slow ones if there is no other.
 

@@ -8,6 +8,7 @@ level tells an environment from a fluke, and one node from all.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from benchmarks.contracts import Contract
@@ -55,7 +56,7 @@ def verdict(
     suspicion: Suspicion,
     reading: RemeasuredValue,
     elsewhere: RemeasuredValue | None = None,
-    ill: frozenset[str] = frozenset(),
+    ill: Collection[str] = (),
 ) -> ConfirmationVerdict:
     """Give the verdict on a suspicion after the comparison ``reading``.
 
@@ -63,12 +64,13 @@ def verdict(
         suspicion: what was suspected.
         reading: the newest comparison's.
         elsewhere: what another worker said before, if one was asked.
-        ill: workers that are known to be slow.
+        ill: workers that are known to be slow now.
     """
     if reading.answer is Answer.UNKNOWN:
         return _unresolved("again_undecided", sentence=reading.sentence)
     beside = reading.answer is Answer.DIFFERENT and not reading.same_code
-    if reading.worker in ill - {suspicion.worker} and not beside:
+    other_ill = reading.worker in ill and reading.worker != suspicion.worker
+    if other_ill and not beside:
         return _unresolved("known_slow", worker=reading.worker)
     if reading.same_code:
         return _without_comparison(suspicion, reading)

@@ -55,7 +55,10 @@ def test_all_thresholds_are_listed_with_their_scope(pages: TestClient) -> None:
     choose(pages, "never", series_id=long.SERIES)
     choose(pages, 0.03)
     text = text_of(pages, "/thresholds")
-    assert "Peak memory of all workloads project red from 3 % shared &lt;machine&gt; ada just now" in text
+    assert (
+        "Peak memory of all workloads project red from 3 % shared &lt;machine&gt; ada just now"
+        in text
+    )
     assert "all metrics of all workloads from 3 % shared" in text
     assert "Throughput of resnet50:full never shared" in text
     assert "/thresholds" in links(pages.get("/findings").text)

@@ -40,8 +40,8 @@ def add(session: Session, number: int, values: Sequence[float]) -> None:
 
 def suspicious(session: Session, since: int) -> list[Suspicion]:
     long.analyse(session, long.SERIES, long.START)
-    followed = follow_series(session, long.SERIES, frozenset(), now_of(session))
-    return list(followed.with_suspicions(long.placed_at(since), frozenset()).suspicious)
+    followed = follow_series(session, long.SERIES, {}, now_of(session))
+    return list(followed.with_suspicions(long.placed_at(since), {}).suspicious)
 
 
 def test_a_low_result_of_the_last_good_revision_does_not_make_it_the_bad_one(
@@ -136,3 +136,31 @@ def test_a_suspicion_is_measured_again_with_the_code_that_a_worker_has(
     assert len(begun) == len(asked) == (0 if measured is None else 1)
     if measured is not None:
         assert tuple(asked[0]) == tuple(names[revision] for revision in measured)
+
+
+SLOW_FROM = 40
+"""The first revision at which the worker x is slow, as the finding about it says."""
+
+
+@pytest.fixture
+def beside_a_bad_node(database: Database) -> Iterator[Session]:
+    """The code became 5 % slower at revision 30, and x, which measures every other one, at 40."""
+    with database.writing() as session:
+        long.prepare(session, ["x", "y"])
+        for number, noise in enumerate(long.noisy([1.0] * 42, seed=7)):
+            worker = "xy"[number % 2]
+            slow = worker == "x" and number >= SLOW_FROM
+            level = 85.0 if slow else 95.0 if number >= 30 else 100.0
+            long.add(session, {number: level * noise}, worker)
+        long.analyse(session, long.SERIES, long.START)
+        yield session
+
+
+def test_what_a_worker_measured_while_it_was_well_counts_though_it_is_ill_now(
+    beside_a_bad_node: Session,
+) -> None:
+    ill = {"x": long.placed_at(SLOW_FROM)}
+    series = follow_series(beside_a_bad_node, long.SERIES, ill, now_of(beside_a_bad_node))
+    assert long.revision_of(30) in {one.placed.first_bad for one in series.believable}
+    suspected = series.with_suspicions(long.placed_at(SLOW_FROM), ill).suspicious
+    assert [one.first_bad for one in suspected] == [long.revision_of(30)]

@@ -123,9 +123,9 @@ def test_a_change_that_nobody_wants_to_hear_of_is_not_measured_again(
         chosen(session, size, workload="resnet50")
     long.add(session, dict(enumerate([*noisy(STEADY), 95.0])))
     long.analyse(session, long.SERIES, long.START)
-    followed = follow_series(session, long.SERIES, frozenset(), long.START)
+    followed = follow_series(session, long.SERIES, {}, long.START)
     since = long.placed_at(len(STEADY))
-    assert len(followed.with_suspicions(since, frozenset()).suspicious) == suspected
+    assert len(followed.with_suspicions(since, {}).suspicious) == suspected
 
 
 @pytest.fixture
