@@ -267,8 +267,8 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
-def drawn(draw: Draw, nights: int, kinds: Sequence[str] = ()) -> list[Event]:
-    """The events of a history, one kind after the other; ``kinds`` are in a random order if empty.
+def drawn(draw: Draw, first: int, nights: int, kinds: Sequence[str] = ()) -> list[Event]:
+    """The events of a history, one kind after the other; all in a random order if none is named.
 
     A kind that meets no case of the history, and one that nobody could see in time, is left out.
     """
@@ -276,7 +276,7 @@ def drawn(draw: Draw, nights: int, kinds: Sequence[str] = ()) -> list[Event]:
     events = [
         event
         for place, kind in enumerate(order)
-        for event in KINDS[kind](draw, FIRST + EVERY * place)
+        for event in KINDS[kind](draw, first + EVERY * place)
     ]
     return [
         event

@@ -13,7 +13,7 @@ from benchmarks.catalog import catalog
 from benchmarks.catalog.metrics import metric
 from benchmarks.catalog.suites import suite
 from benchmarks.contracts import Case
-from trials.nights.events import Draw, Event, drawn
+from trials.nights.events import FIRST, Draw, Event, drawn
 from trials.nights.fleet import NODES, Fleet, number_of
 from trials.nights.score import History, Told, Truth
 from trials.nights.service import Nights, Spent, team
@@ -35,6 +35,10 @@ class Plan:
     """In their order; all of them in a random one if empty."""
     quiet: bool = False
     """Whether nothing happens."""
+    first: int = FIRST
+    """Night of the first event."""
+    analysed_from: int = 0
+    """The first night after which results are analysed: before, there is nothing to be found."""
 
 
 def cases_of(count: int) -> list[Case]:
@@ -50,7 +54,7 @@ def simulate(
     """Live through a history; ``after`` is called after each night."""
     cases = cases_of(plan.cases)
     draw = Draw(random.Random(plan.seed), cases, NODES)
-    events = [] if plan.quiet else drawn(draw, plan.nights, plan.kinds)
+    events = [] if plan.quiet else drawn(draw, plan.first, plan.nights, plan.kinds)
     cells = _numbered(cases)
     where = MEMORY if MEMORY.is_dir() else None
     spent: list[Spent] = []
@@ -60,7 +64,7 @@ def simulate(
         team(Path(folder), Fleet(plan.seed, events), cases) as nights,
     ):
         for night in range(plan.nights):
-            spent.append(nights.night(night))
+            spent.append(nights.night(night, analysed=night >= plan.analysed_from))
             _read(nights, night, cells, told)
             after(night, nights)
     return History(
