@@ -9,7 +9,9 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from builders.marked import replaced
@@ -32,13 +34,19 @@ def main() -> None:
         _one(_plan(arguments, arguments.seed))
         return
     plans = [_plan(arguments, seed) for seed in range(arguments.histories)]
+    plans += [replace(plan, quiet=True) for plan in plans[: arguments.quiet]]
+    rows: list[History] = []
     with ProcessPoolExecutor(arguments.processes) as pool:
-        rows = list(pool.map(simulate, plans))
-    ROWS.parent.mkdir(parents=True, exist_ok=True)
+        for row in pool.map(simulate, plans):
+            rows.append(row)
+            _write(rows)  # each time: a history takes long
+
+
+def _write(rows: Sequence[History]) -> None:
     ROWS.write_text("".join(json.dumps(_ROW.dump_python(row, mode="json")) + "\n" for row in rows))
     lines = "\n".join(table(rows))
     PAGE.write_text(replaced(PAGE.read_text(), "bench-nights", lines))
-    print(lines)
+    print(lines, flush=True)
 
 
 def _arguments() -> argparse.Namespace:
@@ -47,15 +55,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--nights", type=int, default=60)
     parser.add_argument("--cases", type=int, default=43, help="of the suite nightly")
     parser.add_argument("--kinds", nargs="*", default=[], choices=list(KINDS), help="in order")
-    parser.add_argument("--quiet", action="store_true", help="nothing happens")
+    parser.add_argument("--quiet", type=int, default=2, help="more, in which nothing happens")
     parser.add_argument("--seed", type=int, help="simulate this history alone, and print its inbox")
     parser.add_argument("--processes", type=int, default=2)
     return parser.parse_args()
 
 
 def _plan(arguments: argparse.Namespace, seed: int) -> Plan:
-    kinds = tuple(arguments.kinds)
-    return Plan(seed, arguments.nights, arguments.cases, kinds, arguments.quiet)
+    return Plan(seed, arguments.nights, arguments.cases, tuple(arguments.kinds))
 
 
 def _one(plan: Plan) -> None:

@@ -39,10 +39,12 @@ class Truth:
 
     @property
     def extent(self) -> str:
-        """Its size and how much it moves, for the table."""
-        many = "one cell" if len(self.cells) == 1 else f"{len(self.cells)} cells"
-        wide = f"{WIDE} cells or more" if len(self.cells) >= WIDE else many
-        return f"{abs(self.size):.1%} in {wide}"
+        """Size and cells of a step in throughput by the code, for the table; else empty."""
+        if self.metrics != ("throughput",) or self.causes != ("code",):
+            return ""
+        count = len(self.cells)
+        wide = "one cell" if count == 1 else f"2 to {WIDE - 1} cells"
+        return f"{abs(self.size):.0%} in {f'{WIDE} cells or more' if count >= WIDE else wide}"
 
 
 @dataclass(frozen=True)
@@ -213,7 +215,7 @@ def _figures(histories: Sequence[History]) -> Iterator[tuple[str, str]]:
     for part in ("metric", "factor", "direction", "cause"):
         right = sum(bool(getattr(row, part)) for row in about)
         yield f"headline names the right {part}", f"{right} of {len(about)}"
-    for extent in sorted({truth.extent for truth, _ in told}):
+    for extent in sorted({truth.extent for truth, _ in told} - {""}):
         yield f"nights until told: {extent}", _nights(n for t, n in told if t.extent == extent)
     for kind in sorted({truth.kind for truth, _ in told}):
         yield f"nights until told: {kind}", _nights(n for t, n in told if t.kind == kind)
