@@ -86,7 +86,7 @@ def question_of(
         first_bad=placed.first_bad,
         before=(*old, *again[0]),
         after=(*new, *again[1]),
-        moved=tuple(_moved(alike)),
+        moved=tuple(moved_with(first, alike)),
         unmoved=tuple(
             cell_of(other.series)
             for other in around
@@ -101,15 +101,21 @@ def cell_of(series: SeriesName) -> Cell:
     return Cell(series.case, formats.hardware(series.comparability))
 
 
-def _moved(alike: Iterable[Candidate]) -> Iterator[Moved]:
-    """Yield each cell once, as its metric that people read first moved."""
+def moved_with(first: Candidate, alike: Iterable[Candidate]) -> Iterator[Moved]:
+    """Yield each cell once, as its metric that people read first moved.
+
+    Its effect is told in the direction of the first change's metric: energy that rises by a tenth
+    goes with a throughput that falls by an eleventh.
+    """
     seen: set[Cell] = set()
     for other in sorted(alike, key=lambda one: reading_order(one.series.metric)):
-        cell = cell_of(other.series)
+        cell, change = cell_of(other.series), other.placed.change
+        effects = [change.effect, change.effect_low, change.effect_high]
+        if other.series.direction is not first.series.direction and min(effects) > -1.0:
+            effects = [1.0 / (1.0 + effect) - 1.0 for effect in effects]
         if cell not in seen:
             seen.add(cell)
-            change = other.placed.change
-            yield Moved(cell, change.effect, change.effect_low, change.effect_high)
+            yield Moved(cell, effects[0], min(effects), max(effects))
 
 
 def residuals(history: SeriesHistory, since: Place) -> Iterator[Residual]:

@@ -8,6 +8,7 @@ import pytest
 from benchmarks.contracts import Case, Direction
 from service.analysis.detection.change import ChangePoint
 from service.findings import causes
+from service.findings.gather_evidence import moved_with
 from service.findings.rules import Candidate
 from service.history.series_history import PlacedChange
 from service.schemas.series import SeriesName
@@ -69,6 +70,13 @@ def test_the_metric_that_people_read_first_names_the_cause_however_sure_others_a
         changed("unet", "energy_per_item", doubt=1e-9), changed("unet", "throughput", doubt=0.1)
     )
     assert group[0] == ("unet", "throughput")
+
+
+def test_a_cell_moved_the_same_way_where_its_energy_rose_and_not_its_throughput_fell() -> None:
+    energy, faster = changed("unet", "energy_per_item"), changed("nanogpt", worse=False)
+    moved = moved_with(changed("resnet50"), [energy, faster])
+    effects = {one.cell.case.workload: one.effect for one in moved}
+    assert effects == {"unet": pytest.approx(-0.0196, abs=1e-4), "nanogpt": 0.02}
 
 
 def test_what_got_worse_and_what_got_better_are_two_causes() -> None:
