@@ -118,7 +118,9 @@ def test_the_table_counts_findings_a_cause_and_false_ones() -> None:
     assert "| findings a cause that was told | 1.00 |" in lines
     assert "| false findings per 1,000 case-nights | 0.39 |" in lines
     assert "| headline names the right factor | 1 of 1 |" in lines
-    assert "| nights until told: bad node | never; 0 of 1 within three |" in lines
+    assert "| nights until told: 2% in 12 cells or more | 1; 1 of 1 within three |" in lines
+    assert "| bad node | 1 | never; 0 of 1 within three | 0 | 0 |" in lines
+    assert "| bf16 slower | 1 | 1; 1 of 1 within three | 1 | 1 |" in lines
     assert "| analysis after a night, processor s | 2.0, at most 3.0 |" in lines
 
 

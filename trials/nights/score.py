@@ -191,25 +191,41 @@ class History:
 
 
 def table(histories: Sequence[History]) -> list[str]:
-    """The figures of all histories together."""
+    """The figures of all histories together, then those of each kind of event."""
+    each = [(history, history.judged()) for history in histories]
     return [
         "| figure | value |",
         "| --- | --- |",
-        *(f"| {name} | {value} |" for name, value in _figures(histories)),
+        *(f"| {name} | {value} |" for name, value in _figures(each)),
+        "",
+        "| event | causes | nights until told | findings | all right |",
+        "| --- | --- | --- | --- | --- |",
+        *_by_kind(each),
     ]
 
 
-def _figures(histories: Sequence[History]) -> Iterator[tuple[str, str]]:
-    each = [(history, history.judged()) for history in histories]
+Scored = Sequence[tuple[History, Sequence[Judged]]]
+
+
+def _told(each: Scored) -> list[tuple[Truth, int | None]]:
+    """Every event that should be told, and after how many nights it was."""
+    return [
+        (truth, waited(rows, truth))
+        for history, rows in each
+        for truth in history.truths
+        if truth.finding
+    ]
+
+
+def _figures(each: Scored) -> Iterator[tuple[str, str]]:
     rows = [row for _, found in each for row in found]
     about = [row for row in rows if row.truth is not None]
-    causes = [(t, found) for history, found in each for t in history.truths if t.finding]
-    told = [(truth, waited(found, truth)) for truth, found in causes]
-    case_nights = sum(history.nights * history.cases for history in histories)
-    false = sum(row.truth is None for row in rows)
+    told = _told(each)
+    case_nights = sum(history.nights * history.cases for history, _ in each)
+    false = len(rows) - len(about)
     known = sum(nights is not None for _, nights in told)
-    yield "histories, case-nights", f"{len(histories)}, {case_nights:,}"
-    yield "causes, of them told", f"{len(causes)}, {known}"
+    yield "histories, case-nights", f"{len(each)}, {case_nights:,}"
+    yield "causes, of them told", f"{len(told)}, {known}"
     yield "findings a cause that was told", f"{len(about) / max(1, known):.2f}"
     yield "false findings per 1,000 case-nights", f"{1_000 * false / case_nights:.2f}"
     for part in ("metric", "factor", "direction", "cause"):
@@ -217,14 +233,21 @@ def _figures(histories: Sequence[History]) -> Iterator[tuple[str, str]]:
         yield f"headline names the right {part}", f"{right} of {len(about)}"
     for extent in sorted({truth.extent for truth, _ in told} - {""}):
         yield f"nights until told: {extent}", _nights(n for t, n in told if t.extent == extent)
-    for kind in sorted({truth.kind for truth, _ in told}):
-        yield f"nights until told: {kind}", _nights(n for t, n in told if t.kind == kind)
-    spent = [s for history in histories for s in history.analysis_s]
-    wall = [s for history in histories for s in history.analysis_wall_s]
+    spent = [s for history, _ in each for s in history.analysis_s]
+    wall = [s for history, _ in each for s in history.analysis_wall_s]
     yield "analysis after a night, processor s", f"{median(spent):.1f}, at most {max(spent):.1f}"
     yield "analysis after a night, s", f"{median(wall):.1f}, at most {max(wall):.1f}"
-    again = sum(history.jobs for history in histories)
-    yield "measurements", f"{again:,}"
+    yield "measurements", f"{sum(history.jobs for history, _ in each):,}"
+
+
+def _by_kind(each: Scored) -> Iterator[str]:
+    told = _told(each)
+    rows = [row for _, found in each for row in found if row.truth is not None]
+    for kind in sorted({truth.kind for truth, _ in told}):
+        waits = [nights for truth, nights in told if truth.kind == kind]
+        about = [row for row in rows if row.truth is not None and row.truth.kind == kind]
+        right = sum(not row.wrong for row in about)
+        yield f"| {kind} | {len(waits)} | {_nights(waits)} | {len(about)} | {right} |"
 
 
 def _nights(waits: Iterable[int | None]) -> str:
