@@ -30,6 +30,8 @@ class Metric:
     """Shown first of a run."""
     is_watched: bool = True
     """Changes of it become findings. The others say again what a watched metric says."""
+    of_several: bool = False
+    """Processes have it together, and none by itself: it cannot be compared process by process."""
     follows: str = ""
     """The watched metric that moves it: where both change, the change is one of that metric."""
 
@@ -113,6 +115,7 @@ _DECLARED = (
         "s",
         _LOWER,
         is_speed=True,
+        of_several=True,
         follows="first_step_time",
     ),
     Metric("peak_memory", "Peak memory", "B", _LOWER, is_headline=True),

@@ -161,7 +161,8 @@ def suspicions(
     about them: neither is news. What differs by less than the share ``least`` is not reported.
     """
     series, analysis, tail = history.series, history.analysis, history.recent
-    if not metric(series.metric).is_watched or least == NEVER:
+    declared = metric(series.metric)
+    if not declared.is_watched or declared.of_several or least == NEVER:
         return []
     known = {change.change.index for change in analysis.changes} | {s.index for s in covered.shifts}
     shifts = {shift.index for shift in covered.shifts}

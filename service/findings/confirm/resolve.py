@@ -18,7 +18,7 @@ from service.errors import ServiceError
 from service.findings.bad_node_statistics import NodeChange
 from service.findings.bad_nodes import ill_nodes, open_bad_node
 from service.findings.confirm.start import DOUBT, ask, value_of
-from service.findings.confirm.verdict import ConfirmationVerdict, RemeasuredValue, verdict
+from service.findings.confirm.verdict import ConfirmationVerdict, RemeasuredValue, level_of, verdict
 from service.findings.gather_evidence import A_SIDE, where_of
 from service.findings.opening import open_findings
 from service.findings.rules import NEAR, Candidate, Remeasured
@@ -220,15 +220,20 @@ class _Confirmation:
         """
         job = ComparisonJob
         query = (
-            select(job.result_id, job.measured, job.side, job.worker)
+            select(job.result_id, job.measured, job.side, job.worker, job.comparison_id)
             .where(job.comparison_id.in_(self.row.comparisons), job.result_id.is_not(None))
             .order_by(job.comparison_id, job.place)
         )
         sides: dict[Where, list[str]] = {where: [] for where in Where}
-        for result_id, measured, side, worker in self.session.execute(query):
-            value = value_of(measured, self.series.metric)
-            if value > 0 and (side == Side.CONTENDER or not reading.same_code):
-                sides[self.suspicion.where(worker or "", value)].append(result_id)
+        for result_id, measured, side, worker, comparison_id in self.session.execute(query):
+            value, newer = value_of(measured, self.series.metric), side == Side.CONTENDER
+            if value <= 0 or (reading.same_code and not newer):
+                continue
+            if comparison_id == self.row.comparisons[-1]:
+                where = level_of(self.suspicion, reading, value, newer=newer)
+            else:
+                where = self.suspicion.where(worker or "", value)
+            sides[where].append(result_id)
         return Remeasured(tuple(sides[Where.OLD][:A_SIDE]), tuple(sides[Where.NEW][:A_SIDE]))
 
 

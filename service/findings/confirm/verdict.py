@@ -82,6 +82,17 @@ def verdict(
     return _alike(suspicion, reading, where, elsewhere)
 
 
+def level_of(suspicion: Suspicion, reading: RemeasuredValue, value: float, *, newer: bool) -> Where:
+    """Give the level that a process of the comparison ``reading`` was at.
+
+    Revisions that differ beside each other are a level each: one process of the newer may come near
+    the old level by chance, and was not at it.
+    """
+    if reading.answer is Answer.DIFFERENT and not reading.same_code:
+        return Where.NEW if newer else Where.OLD
+    return suspicion.where(reading.worker, value)
+
+
 def _without_comparison(suspicion: Suspicion, reading: RemeasuredValue) -> ConfirmationVerdict:
     """All that can be asked is whether the newest code is slow again."""
     worker = reading.worker

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.contracts import Case, Direction
+from service.findings.confirm.verdict import RemeasuredValue, level_of, verdict
 from service.findings.suspicion import Baseline, Suspicion, Where
-from service.findings.confirm.verdict import RemeasuredValue, verdict
 from service.models import ConfirmationState as State
 from service.schemas.gate import Answer
 from service.schemas.series import SeriesName
@@ -44,6 +44,13 @@ def reading(
 
 OTHER = reading(Answer.SAME, NEW, NEW, same_code=True).model_copy(update={"other_code": True})
 """One code for both revisions, and not the one that measured the suspicious point."""
+
+
+def test_one_stray_process_of_a_slower_revision_was_not_at_the_old_level() -> None:
+    differ, alike = reading(Answer.DIFFERENT, OLD, NEW), reading(Answer.SAME, NEW, NEW)
+    assert level_of(SUSPECTED, differ, 99.0, newer=True) is Where.NEW
+    assert level_of(SUSPECTED, differ, 95.5, newer=False) is Where.OLD
+    assert level_of(SUSPECTED, alike, 99.0, newer=True) is Where.OLD
 
 
 @pytest.mark.parametrize(
