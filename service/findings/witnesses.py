@@ -7,7 +7,7 @@ tells whether a series moved with it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
@@ -22,7 +22,7 @@ from service.findings import causes
 from service.findings.bad_nodes import ill_nodes
 from service.findings.gather_evidence import neighbours, where_of
 from service.findings.queries import places_of
-from service.findings.rules import NEAR, Candidate
+from service.findings.rules import NEAR, Candidate, by_ill
 from service.findings.suspicion import ENOUGH, LEAST_SCALE, Baseline, points_before
 from service.history import changes, revisions
 from service.history.analysis import Histories
@@ -69,14 +69,15 @@ class Shift:
 
 
 def shift_at(
-    history: SeriesHistory, at: datetime, known: Sequence[int], ill: frozenset[str]
+    history: SeriesHistory, at: datetime, known: Sequence[int], ill: Mapping[str, datetime]
 ) -> Shift | None:
     """Hold the points from a place on against those before it, each worker against its past.
 
     ``known`` are the numbers of the points at which changes of the series begin.
 
-    Points between the place and the next change count, but those of the nodes in ``ill``. None if a
-    side has too few points, or if the noise of the series is not known.
+    Points between the changes around the place count, but those of nodes when they were slow:
+    ``ill`` says since when. None if a side has too few points, or if the noise of the series is not
+    known.
     """
     recent, noise = history.recent, history.analysis.noise
     index = recent.index_of(at)
@@ -84,9 +85,9 @@ def shift_at(
         return None
     far = [place for place in known if abs(place - index) > EDGE]
     end = min((place for place in far if place > index), default=recent.first + len(recent.points))
-    earlier = points_before(recent, index, far)
-    later = recent.points[index - recent.first : end - recent.first]
-    later = tuple(point for point in later if point.worker not in ill)
+    earlier = [p for p in points_before(recent, index, far) if not by_ill(p, ill)]
+    points = recent.points[index - recent.first : end - recent.first]
+    later = [point for point in points if not by_ill(point, ill)]
     if len(earlier) < ENOUGH or not later:
         return None
     usual = Baseline.of((point.worker, point.value) for point in earlier)
