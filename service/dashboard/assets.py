@@ -69,10 +69,7 @@ def _serve(request: Request, digest: str, name: str) -> Response:
         return PlainTextResponse("There is no such file.", status_code=404)
     if digest != _digest(name):  # a page from before an upgrade
         return RedirectResponse(url(name), headers={"Cache-Control": "no-store"})
-    headers = {
-        "Cache-Control": "public, max-age=31536000, immutable",
-        "Vary": "Accept-Encoding",
-    }
+    headers = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
     zipped = "gzip" in request.headers.get("accept-encoding", "")
     if zipped:
         headers["Content-Encoding"] = "gzip"

@@ -108,6 +108,5 @@ def _understood(session: Session, at: CompareAddress) -> tuple[CompareAddress, l
 def worst_first(changes: Sequence[RevisionChange]) -> list[RevisionChange]:
     """Put what got slower first, the largest loss on top, and what is missing last."""
     return sorted(
-        changes,
-        key=lambda one: (_ORDER[one.verdict], -abs(one.change or 0.0), one.case.key),
+        changes, key=lambda one: (_ORDER[one.verdict], -abs(one.change or 0.0), one.case.key)
     )

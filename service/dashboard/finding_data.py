@@ -13,21 +13,11 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Direction
 from service import findings, models
 from service.analysis.detection.windows import SAME
-from service.dashboard.figures import Analysed, Step, place_of
+from service.dashboard import figures
 from service.database.paging import Page
-from service.findings import ACTIVE, confirm
-from service.findings.bad_nodes import METRIC, against_others
-from service.findings.confirm import ConfirmationView
+from service.findings import bad_nodes, confirm
 from service.history.queries import name_of
-from service.schemas.findings import (
-    AffectedSeries,
-    AttributionView,
-    EvidenceView,
-    FindingKind,
-    FindingSummary,
-    FindingView,
-    State,
-)
+from service.schemas import findings as schemas
 from service.schemas.series import Series, SeriesName
 
 LATELY = timedelta(hours=24)
@@ -42,15 +32,17 @@ NODE_RESULTS = 20
 """Newest results of a slow node that its page lists."""
 
 
-def grouped(attribution: AttributionView | None) -> dict[State, list[EvidenceView]]:
+def grouped(
+    attribution: schemas.AttributionView | None,
+) -> dict[schemas.State, list[schemas.EvidenceView]]:
     """The evidence by what it says, what changed first."""
     evidence = attribution.evidence if attribution else ()
-    order = (State.CHANGED, State.UNCLEAR, State.UNCHANGED)
+    order = (schemas.State.CHANGED, schemas.State.UNCLEAR, schemas.State.UNCHANGED)
     groups = {state: [entry for entry in evidence if entry.state is state] for state in order}
     return {state: entries for state, entries in groups.items() if entries}
 
 
-def compare_link(finding: FindingSummary, metric: str = "") -> str | None:
+def compare_link(finding: schemas.FindingSummary, metric: str = "") -> str | None:
     """The address of the page that holds both revisions side by side."""
     if finding.last_good is None:
         return None
@@ -58,26 +50,30 @@ def compare_link(finding: FindingSummary, metric: str = "") -> str | None:
     return "/compare?" + urlencode(choices | ({"metric": metric} if metric else {}))
 
 
-def with_end(analysed: Analysed, series: Series, affected: AffectedSeries) -> Analysed:
+def with_end(
+    analysed: figures.Analysed, series: Series, affected: schemas.AffectedSeries
+) -> figures.Analysed:
     """Add the end of a change that was over before it became a level of its own."""
     chosen = next(step for step in analysed.steps if step.chosen)
     if affected.ended_at is None:
         return analysed
-    end = Step(
+    end = figures.Step(
         result_id="",
         at=affected.ended_at,
         effect=affected.before / affected.after - 1.0 if affected.after else 0.0,
         improvement=not chosen.improvement,
     )
-    at = place_of(series.points, end)
-    others = (place_of(series.points, step) for step in analysed.steps if not step.chosen)
+    at = figures.place_of(series.points, end)
+    others = (figures.place_of(series.points, step) for step in analysed.steps if not step.chosen)
     if any(abs(other - at) <= SAME for other in others):
         return analysed  # the history shows it
     steps = sorted((*analysed.steps, end), key=lambda step: step.at)
     return replace(analysed, steps=tuple(steps))
 
 
-def confirmations_of(session: Session, finding: FindingView) -> list[confirm.ConfirmationView]:
+def confirmations_of(
+    session: Session, finding: schemas.FindingView
+) -> list[confirm.ConfirmationView]:
     """Every time that what a finding is about was measured again, the first first.
 
     Those of its changes, and those of the same place in one of its series.
@@ -108,11 +104,11 @@ def results_of(
     The number says how much slower it was than the others in that series, as a share; None if
     nobody else has measured it.
     """
-    slower = against_others(session, worker, comparability)
+    slower = bad_nodes.against_others(session, worker, comparability)
     newest = (
         select(models.Point, models.SeriesRow)
         .join(models.SeriesRow, models.SeriesRow.id == models.Point.series_id)
-        .where(models.Point.worker == worker, models.SeriesRow.metric == METRIC)
+        .where(models.Point.worker == worker, models.SeriesRow.metric == bad_nodes.METRIC)
         .order_by(models.Point.revision_at.desc(), models.Point.measured_at.desc())
         .limit(NODE_RESULTS)
     )
@@ -134,7 +130,7 @@ class InboxReport:
 class Suspect:
     """Something suspicious that is or was measured again, with its series."""
 
-    confirmation: ConfirmationView
+    confirmation: confirm.ConfirmationView
     series: SeriesName
 
     @property
@@ -160,17 +156,17 @@ def report(session: Session, now: datetime) -> InboxReport:
     return InboxReport(session.execute(opened).scalar_one(), expected)
 
 
-def active(session: Session) -> list[FindingSummary]:
+def active(session: Session) -> list[schemas.FindingSummary]:
     """List findings that ask for attention: open ones before acknowledged, then newest first."""
     page = findings.list_findings(
-        session, models.FindingRow.state.in_(ACTIVE), limit=MOST_ACTIVE
+        session, models.FindingRow.state.in_(findings.ACTIVE), limit=MOST_ACTIVE
     ).items
     return sorted(page, key=lambda finding: finding.state is not models.FindingState.OPEN)
 
 
-def closed(session: Session, cursor: str | None) -> Page[FindingSummary]:
+def closed(session: Session, cursor: str | None) -> Page[schemas.FindingSummary]:
     """Return a page of the findings that are over, the newest first."""
-    over = models.FindingRow.state.not_in(ACTIVE)
+    over = models.FindingRow.state.not_in(findings.ACTIVE)
     return findings.list_findings(session, over, after=cursor, limit=PER_PAGE)
 
 
@@ -192,7 +188,7 @@ def for_nothing(session: Session, now: datetime) -> list[Suspect]:
     return _suspects(session, page.items)
 
 
-def _suspects(session: Session, views: Iterable[ConfirmationView]) -> list[Suspect]:
+def _suspects(session: Session, views: Iterable[confirm.ConfirmationView]) -> list[Suspect]:
     return [
         Suspect(view, name_of(session.get_one(models.SeriesRow, view.series_id))) for view in views
     ]
@@ -208,7 +204,7 @@ class Mark:
     """A finding that asks for attention, as other pages point to it."""
 
     finding: str
-    kind: FindingKind
+    kind: schemas.FindingKind
 
 
 def marks(session: Session) -> dict[str, Mark]:
@@ -216,10 +212,10 @@ def marks(session: Session) -> dict[str, Mark]:
     query = (
         select(models.FindingSeries.series_id, models.FindingRow.id, models.FindingRow.kind)
         .join(models.FindingRow, models.FindingRow.id == models.FindingSeries.finding_id)
-        .where(models.FindingRow.state.in_(ACTIVE), models.FindingSeries.ended == "")
+        .where(models.FindingRow.state.in_(findings.ACTIVE), models.FindingSeries.ended == "")
         .order_by(models.FindingRow.id)
     )
     return {
-        series_id: Mark(finding, FindingKind(kind))
+        series_id: Mark(finding, schemas.FindingKind(kind))
         for series_id, finding, kind in session.execute(query)
     }

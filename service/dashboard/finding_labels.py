@@ -5,27 +5,19 @@ from __future__ import annotations
 from service.findings.lifecycle import ACTIONS, Action
 from service.history.description import NoiseView
 from service.models import ConfirmationState, FindingState
-from service.schemas.findings import (
-    AffectedSeries,
-    Cause,
-    Certainty,
-    FindingKind,
-    FindingSummary,
-    Part,
-    State,
-)
+from service.schemas import findings as schemas
 from service.wording import formats
 
 KINDS = {
-    FindingKind.REGRESSION: ("▼", "regression", "worse"),
-    FindingKind.IMPROVEMENT: ("▲", "improvement", "better"),
-    FindingKind.BAD_NODE: ("◆", "bad node", "mark"),
+    schemas.FindingKind.REGRESSION: ("▼", "regression", "worse"),
+    schemas.FindingKind.IMPROVEMENT: ("▲", "improvement", "better"),
+    schemas.FindingKind.BAD_NODE: ("◆", "bad node", "mark"),
 }
 """A sign, a name and a tone: never the tone alone."""
-CAUSES = {cause.value: cause for cause in Cause}
+CAUSES = {cause.value: cause for cause in schemas.Cause}
 CERTAINTIES = {
-    Certainty.CONFIRMED: ("measured again", "It was measured again and is there."),
-    Certainty.STANDING: (
+    schemas.Certainty.CONFIRMED: ("measured again", "It was measured again and is there."),
+    schemas.Certainty.STANDING: (
         "stands in the history",
         "The history alone: the new level has stood for several points. It was not measured again.",
     ),
@@ -39,17 +31,21 @@ STEPS = {
 }
 """Every step in the history of a finding."""
 PARTS = {
-    Part.ENVIRONMENT: "environment",
-    Part.INPUT: "input",
-    Part.CLOCKS: "clocks",
-    Part.COMPILE: "compiler",
-    Part.PARITY: "parity",
-    Part.PHASES: "phases and readings",
-    Part.REVISION: "revision",
-    Part.NODE: "node",
-    Part.FACTORS: "which cases",
+    schemas.Part.ENVIRONMENT: "environment",
+    schemas.Part.INPUT: "input",
+    schemas.Part.CLOCKS: "clocks",
+    schemas.Part.COMPILE: "compiler",
+    schemas.Part.PARITY: "parity",
+    schemas.Part.PHASES: "phases and readings",
+    schemas.Part.REVISION: "revision",
+    schemas.Part.NODE: "node",
+    schemas.Part.FACTORS: "which cases",
 }
-EVIDENCE = {State.CHANGED: "Changed", State.UNCHANGED: "Unchanged", State.UNCLEAR: "Not clear"}
+EVIDENCE = {
+    schemas.State.CHANGED: "Changed",
+    schemas.State.UNCHANGED: "Unchanged",
+    schemas.State.UNCLEAR: "Not clear",
+}
 OUTCOMES = {
     ConfirmationState.RUNNING: "being measured again",
     ConfirmationState.CONFIRMED: "confirmed",
@@ -69,13 +65,13 @@ def offers(state: FindingState) -> dict[str, Action]:
     return {name: action for name, action in ACTIONS.items() if state in action.seen}
 
 
-def effect(finding: FindingSummary) -> str:
+def effect(finding: schemas.FindingSummary) -> str:
     """Describe the size and direction of a finding: ``3.1 % worse``."""
     if finding.share is not None:
         return f"{formats.size(finding.share)} slower"
     if finding.worst_effect is None:
         return ""
-    return sized(finding.worst_effect, improvement=finding.kind is FindingKind.IMPROVEMENT)
+    return sized(finding.worst_effect, improvement=finding.kind is schemas.FindingKind.IMPROVEMENT)
 
 
 def sized(effect: float, *, improvement: bool) -> str:
@@ -90,7 +86,7 @@ def reach(effect: float, low: float, high: float) -> str:
     return " to ".join(formats.change(end).removeprefix("+") for end in ends)
 
 
-def reach_of(series: AffectedSeries) -> str:
+def reach_of(series: schemas.AffectedSeries) -> str:
     """Write the interval of how far a series moved."""
     return reach(series.effect, series.effect_low, series.effect_high)
 

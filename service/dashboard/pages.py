@@ -99,11 +99,7 @@ def show_overview(
 @router.get("/runs/{result_id}")
 @needs(Permission.READ)
 def show_run(
-    request: Request,
-    session: Reading,
-    now: Now,
-    result_id: str,
-    at: Annotated[RunAddress, Query()],
+    request: Request, session: Reading, now: Now, result_id: str, at: Annotated[RunAddress, Query()]
 ) -> HTMLResponse:
     """Show all that one run found out."""
     measured = replicates.with_others(session, load_result(session, result_id))

@@ -8,17 +8,15 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from service import findings
+from service import findings, models
 from service.analysis.detection.windows import LEAST_POINTS
 from service.dashboard import environments, queries
 from service.dashboard.environments import EnvironmentChange
 from service.dashboard.figures import Analysed, Step
-from service.findings import ACTIVE
 from service.findings.gather_evidence import as_reported
 from service.history.analysis import load_analysis
 from service.history.queries import taken_out
 from service.history.series_history import PlacedChange
-from service.models import FindingRow, FindingSeries
 from service.schemas.findings import FindingSummary
 from service.schemas.series import Series, SeriesPoint
 
@@ -64,7 +62,7 @@ def changes_of(session: Session, series: Series, chosen: str = "") -> list[Level
     changes += [
         LevelChange(as_reported(row, finding), row.doubt, finding, finding.id == chosen)
         for row, finding in about.values()
-        if finding.id == chosen or (finding.state in ACTIVE and not row.ended)
+        if finding.id == chosen or (finding.state in findings.ACTIVE and not row.ended)
     ]
     return sorted(changes, key=lambda change: change.placed.first_bad_at)
 
@@ -105,13 +103,15 @@ def reasons(session: Session, points: Sequence[SeriesPoint]) -> dict[str, str]:
     return disturbed | excluded
 
 
-def _reported(session: Session, series_id: str) -> list[tuple[FindingSeries, FindingSummary]]:
+def _reported(
+    session: Session, series_id: str
+) -> list[tuple[models.FindingSeries, FindingSummary]]:
     summaries = {summary.id: summary for summary in findings.of_series(session, series_id)}
     query = (
-        select(FindingSeries)
-        .join(FindingRow, FindingRow.id == FindingSeries.finding_id)
-        .where(FindingSeries.series_id == series_id)
-        .order_by(FindingSeries.first_bad_at, FindingRow.id)
+        select(models.FindingSeries)
+        .join(models.FindingRow, models.FindingRow.id == models.FindingSeries.finding_id)
+        .where(models.FindingSeries.series_id == series_id)
+        .order_by(models.FindingSeries.first_bad_at, models.FindingRow.id)
     )
     rows = session.scalars(query)
     return [(row, summaries[row.finding_id]) for row in rows if row.finding_id in summaries]

@@ -16,13 +16,7 @@ from benchmarks.catalog.metrics import metric
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.auth.permissions import Permission, needs
-from service.dashboard import (
-    environments,
-    figures,
-    overview,
-    queries,
-    series_changes,
-)
+from service.dashboard import environments, figures, overview, queries, series_changes
 from service.dashboard.query_params import HistoryAddress
 from service.dashboard.rendering import COUNTED, page_router, render
 from service.findings.threshold_table import load_threshold

@@ -115,6 +115,18 @@ def value_axis(title: str, **more: object) -> Figure:
     return axis(title, tickformat=",~r", **more)
 
 
+def upright(x: str | float, colour: str, width: float, **more: object) -> Figure:
+    """Draw a line over the whole height of a chart."""
+    place = {"xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1}
+    return place | {"type": "line", "line": {"color": colour, "width": width} | more}
+
+
+def label(x: str | float, text: str, colour: str, size: int, **more: object) -> Figure:
+    """Write a label above a place of a chart."""
+    place = {"xref": "x", "yref": "paper", "x": x, "y": 1, "yanchor": "bottom", "showarrow": False}
+    return place | {"text": text, "font": {"color": colour, "size": size}} | more
+
+
 def heading(text: str, y: float) -> Figure:
     """Write a heading above a part of a chart, at the left and at this share of its height."""
     return {

@@ -67,12 +67,7 @@ def history(series: Series, view: View = ALL, analysed: Analysed = UNANALYSED) -
         )
         | ({"margin": MARGIN} if labels else {}),
         "config": frame.CONFIG,
-        "state": {
-            "x": view.x,
-            "zero": view.zero,
-            "names": place.full_names,
-            "factor": factor,
-        },
+        "state": {"x": view.x, "zero": view.zero, "names": place.full_names, "factor": factor},
     }
 
 
@@ -216,19 +211,7 @@ def _environment_marks(
     notes: list[frame.Figure] = []
     for mark in shown:
         x = place.between(mark.before, mark.after)
-        stroke = {"color": "var(--mark)", "width": 1.5, "dash": "dot"}
-        spot: frame.Figure = {"xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1}
-        shapes.append(spot | {"type": "line", "line": stroke})
-        notes.append(
-            {
-                "xref": "x",
-                "yref": "paper",
-                "x": x,
-                "y": 1,
-                "yanchor": "bottom",
-                "showarrow": False,
-                "text": frame.literal(_cut(mark.label, LONGEST_LABEL)),
-                "font": {"color": "var(--mark)", "size": 11},
-            }
-        )
+        shapes.append(frame.upright(x, "var(--mark)", 1.5, dash="dot"))
+        text = frame.literal(_cut(mark.label, LONGEST_LABEL))
+        notes.append(frame.label(x, text, "var(--mark)", 11))
     return shapes, notes

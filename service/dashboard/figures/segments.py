@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import median
 from urllib.parse import quote
 
-from service.dashboard.figures.frame import TOOLS, Figure
+from service.dashboard.figures import frame
 from service.dashboard.figures.places import Places
 from service.schemas.series import SeriesPoint
 from service.wording import formats
@@ -19,7 +19,7 @@ MOST_LABELS = 30
 """More changes than this are marked without a label each, which nobody could read."""
 ROW = 16
 """Height in pixels of a row of labels above a chart."""
-MARGIN: Figure = {"l": 8, "r": 12, "t": TOOLS + 20 + ROW, "b": 8}
+MARGIN: frame.Figure = {"l": 8, "r": 12, "t": frame.TOOLS + 20 + ROW, "b": 8}
 """Leaves room for the labels of environments, and for those of changes above them."""
 
 
@@ -75,7 +75,7 @@ def place_of(points: Sequence[SeriesPoint], step: Step) -> int:
 
 def drawn(
     points: Sequence[SeriesPoint], analysed: Analysed, place: Places, factor: float
-) -> tuple[list[Figure], list[Figure]]:
+) -> tuple[list[frame.Figure], list[frame.Figure]]:
     """The lines of levels and changes, and the labels of changes."""
     if not points:
         return [], []
@@ -91,7 +91,7 @@ def drawn(
 
 def _level_lines(
     points: Sequence[SeriesPoint], borders: Mapping[int, str | float], place: Places, factor: float
-) -> list[Figure]:
+) -> list[frame.Figure]:
     """A line for each stretch at the median of its points, which is where a reader sees it.
 
     What analysis calls a level is alike in machine, mode and drift, and may lie beside them.
@@ -107,7 +107,7 @@ def _level_lines(
     return lines
 
 
-def _level(left: str | float, right: str | float, value: float) -> Figure:
+def _level(left: str | float, right: str | float, value: float) -> frame.Figure:
     return {
         "type": "line",
         "xref": "x",
@@ -120,27 +120,17 @@ def _level(left: str | float, right: str | float, value: float) -> Figure:
     }
 
 
-def _mark(x: str | float, step: Step) -> Figure:
-    stroke = {"color": _colour(step), "width": 2.5 if step.chosen else 1.5}
-    spot: Figure = {"xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1}
-    return spot | {"type": "line", "line": stroke, "layer": "between"}
+def _mark(x: str | float, step: Step) -> frame.Figure:
+    line = frame.upright(x, _colour(step), 2.5 if step.chosen else 1.5)
+    return line | {"layer": "between"}
 
 
-def _label(x: str | float, step: Step) -> Figure:
+def _label(x: str | float, step: Step) -> frame.Figure:
     text = f"{'▲' if step.improvement else '▼'}{formats.NBSP}{formats.size(step.effect)}"
     if step.finding:
         text = f'<a href="/findings/{quote(step.finding, safe="")}" target="_self">{text}</a>'
-    return {
-        "xref": "x",
-        "yref": "paper",
-        "x": x,
-        "y": 1,
-        "yshift": ROW,
-        "yanchor": "bottom",
-        "showarrow": False,
-        "text": f"<b>{text}</b>" if step.chosen else text,
-        "font": {"color": _colour(step), "size": 12},
-    }
+    shown = f"<b>{text}</b>" if step.chosen else text
+    return frame.label(x, shown, _colour(step), 12, yshift=ROW)
 
 
 def _colour(step: Step) -> str:
