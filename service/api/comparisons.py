@@ -6,22 +6,13 @@ from fastapi import Response
 
 from benchmarks.contracts import Revision
 from service import comparisons
-from service.api.dependencies import (
-    Caller,
-    Cursor,
-    DatabaseSession,
-    Id,
-    IdempotencyKey,
-    Limit,
-    Now,
-    owned,
-)
+from service.api import dependencies
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
 from service.auth.permissions import Permission, needs
 from service.models import ComparisonRow, ComparisonState
-from service.schemas.comparisons import ComparisonRequest, ComparisonSummary, ComparisonView
+from service.schemas import comparisons as schemas
 from service.schemas.jobs import Listing
 
 router = noun("/comparisons", "comparisons")
@@ -30,13 +21,13 @@ router = noun("/comparisons", "comparisons")
 @router.post("", status_code=201, responses={200: {"description": "Started before."}})
 @needs(Permission.SUBMIT)
 def start(
-    request: ComparisonRequest,
+    request: schemas.ComparisonRequest,
     response: Response,
-    session: DatabaseSession,
-    now: Now,
-    caller: Caller,
-    idempotency_key: IdempotencyKey = None,
-) -> ComparisonView:
+    session: dependencies.DatabaseSession,
+    now: dependencies.Now,
+    caller: dependencies.Caller,
+    idempotency_key: dependencies.IdempotencyKey = None,
+) -> schemas.ComparisonView:
     """Measure two revisions in turn on one device until every case is decided or the budget ends.
 
     With an `Idempotency-Key` the same request may be sent again and again: it is started once, and
@@ -44,7 +35,7 @@ def start(
     comparison that is cancelled gives its key up. While workers are there, revisions that
     none of them can measure are refused with 422 (`unknown-name`).
     """
-    accepted = comparisons.start(session, owned(request, caller), now, idempotency_key)
+    accepted = comparisons.start(session, dependencies.owned(request, caller), now, idempotency_key)
     if accepted.replayed:
         response.status_code = 200
     else:
@@ -56,12 +47,12 @@ def start(
 @router.get("")
 @needs(Permission.READ)
 def list_comparisons(
-    session: DatabaseSession,
+    session: dependencies.DatabaseSession,
     state: ComparisonState | None = None,
     contender: Revision | None = None,
-    cursor: Cursor = None,
-    limit: Limit = 50,
-) -> Listing[ComparisonSummary]:
+    cursor: dependencies.Cursor = None,
+    limit: dependencies.Limit = 50,
+) -> Listing[schemas.ComparisonSummary]:
     """List comparisons, the newest first."""
     conditions = []
     if state is not None:
@@ -74,14 +65,18 @@ def list_comparisons(
 
 @router.get("/{comparison_id}", responses=problems(404))
 @needs(Permission.READ)
-def read_comparison(comparison_id: Id, session: DatabaseSession, now: Now) -> ComparisonView:
+def read_comparison(
+    comparison_id: dependencies.Id, session: dependencies.DatabaseSession, now: dependencies.Now
+) -> schemas.ComparisonView:
     """Read a comparison: its decision, or what its pairs say so far."""
     return comparisons.load_comparison(session, comparison_id, now)
 
 
 @router.post("/{comparison_id}/cancel", responses=problems(404))
 @needs(Permission.SUBMIT)
-def cancel(comparison_id: Id, session: DatabaseSession, now: Now) -> ComparisonView:
+def cancel(
+    comparison_id: dependencies.Id, session: dependencies.DatabaseSession, now: dependencies.Now
+) -> schemas.ComparisonView:
     """Stop a comparison and its jobs; one that has ended stays as it is."""
     comparisons.cancel(session, comparison_id, now)
     return comparisons.load_comparison(session, comparison_id, now)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from service.api.dependencies import Caller, DatabaseSession, Now, ServerKey
+from service.api import dependencies
 from service.api.router import noun
 from service.auth import audit, enrolment
 from service.auth.authenticate import Authenticator
@@ -31,7 +31,11 @@ async def count_failures(request: Request) -> AsyncIterator[None]:
 @router.post("", status_code=201)
 @needs(Permission.ADMIN)
 def create(
-    request: EnrolmentRequest, session: DatabaseSession, key: ServerKey, now: Now, caller: Caller
+    request: EnrolmentRequest,
+    session: dependencies.DatabaseSession,
+    key: dependencies.ServerKey,
+    now: dependencies.Now,
+    caller: dependencies.Caller,
 ) -> NewEnrolment:
     """Make a code that one worker may turn into a token, once and before it expires."""
     made = enrolment.create(session, key, request, now, caller.token_id)
@@ -44,9 +48,9 @@ def create(
 def redeem(
     shown: Redemption,
     _: Annotated[None, Depends(count_failures, scope="function")],
-    session: DatabaseSession,
-    key: ServerKey,
-    now: Now,
+    session: dependencies.DatabaseSession,
+    key: dependencies.ServerKey,
+    now: dependencies.Now,
 ) -> NewToken:
     """Turn a code into the token of the worker that shows it; the code is all that is asked for."""
     made = enrolment.redeem(session, key, shown, now)

@@ -10,15 +10,12 @@ from pydantic import Field, StringConstraints
 from sqlalchemy import ColumnElement, select
 
 from benchmarks import contracts
-from benchmarks.contracts import Contract, Day, Worded
-from service import findings
-from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Now, Plain
+from service import findings, models
+from service.api import dependencies
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
-from service.findings import ActionName, Plan
-from service.models import FindingRow, FindingSeries, FindingState
-from service.schemas.findings import FindingKind, FindingSummary, FindingView, MorningReport
+from service.schemas import findings as schemas
 from service.schemas.jobs import Listing
 
 router = noun("/findings", "findings")
@@ -26,17 +23,17 @@ router = noun("/findings", "findings")
 Actor = Annotated[
     str,
     StringConstraints(max_length=100, pattern=r"^[^\x00-\x1f]*[^\x00-\x1f\s][^\x00-\x1f]*$"),
-    Worded("must be 1 to 100 characters, not only blanks, and no control characters"),
+    contracts.Worded("must be 1 to 100 characters, not only blanks, and no control characters"),
 ]
 Remark = Annotated[str, StringConstraints(max_length=2_000, pattern=r"^[^\x00]*$")]
 Seen = Annotated[int, Field(strict=True, ge=1, le=2**31)]
 """The version of a finding that somebody looked at."""
 
 
-class ActionRequest(Contract):
+class ActionRequest(contracts.Contract):
     """An action on a finding."""
 
-    action: ActionName
+    action: findings.ActionName
     actor: Actor
     """Who does it."""
     detail: Remark = ""
@@ -45,7 +42,7 @@ class ActionRequest(Contract):
     """The version that was seen; if somebody has changed it since, the answer is 409."""
 
 
-class PlanRequest(Contract):
+class PlanRequest(contracts.Contract):
     """The owner, note and due date of a finding. A field that is left out stays as it is."""
 
     actor: Actor
@@ -53,7 +50,7 @@ class PlanRequest(Contract):
         None
     )
     note: Remark | None = None
-    due_on: Day | None = None
+    due_on: contracts.Day | None = None
     """Null, if it is sent, takes the due date away."""
     version: Seen | None = None
 
@@ -61,42 +58,46 @@ class PlanRequest(Contract):
 @router.get("")
 @needs(Permission.READ)
 def list_findings(
-    session: DatabaseSession,
-    state: FindingState | None = None,
-    kind: FindingKind | None = None,
+    session: dependencies.DatabaseSession,
+    state: models.FindingState | None = None,
+    kind: schemas.FindingKind | None = None,
     series: Annotated[contracts.Id | None, Query()] = None,
     active: bool | None = None,
-    cursor: Cursor = None,
-    limit: Limit = 100,
-) -> Listing[FindingSummary]:
+    cursor: dependencies.Cursor = None,
+    limit: dependencies.Limit = 100,
+) -> Listing[schemas.FindingSummary]:
     """List findings, the newest first; `active` keeps those that ask for attention."""
     conditions: list[ColumnElement[bool]] = []
     if state is not None:
-        conditions.append(FindingRow.state == state)
+        conditions.append(models.FindingRow.state == state)
     if kind is not None:
-        conditions.append(FindingRow.kind == kind)
+        conditions.append(models.FindingRow.kind == kind)
     if active is not None:
-        inside = FindingRow.state.in_(findings.ACTIVE)
+        inside = models.FindingRow.state.in_(findings.ACTIVE)
         conditions.append(inside if active else ~inside)
     if series is not None:
-        about = select(FindingSeries.finding_id).where(FindingSeries.series_id == series)
-        conditions.append(FindingRow.id.in_(about))
+        about = select(models.FindingSeries.finding_id).where(
+            models.FindingSeries.series_id == series
+        )
+        conditions.append(models.FindingRow.id.in_(about))
     return Listing.of(findings.list_findings(session, *conditions, after=cursor, limit=limit))
 
 
 @router.get("/report")
 @needs(Permission.READ)
 def read_report(
-    session: DatabaseSession,
-    now: Now,
-    hours: Annotated[int, Query(ge=1, le=8_760, description="How far to look back."), Plain] = 24,
-) -> MorningReport:
+    session: dependencies.DatabaseSession,
+    now: dependencies.Now,
+    hours: Annotated[
+        int, Query(ge=1, le=8_760, description="How far to look back."), dependencies.Plain
+    ] = 24,
+) -> schemas.MorningReport:
     """Read what was found lately, and how much of it is expected to be false."""
     since = now - timedelta(hours=hours)
-    return MorningReport(
+    return schemas.MorningReport(
         since=since,
         opened=list(
-            findings.list_findings(session, FindingRow.opened_at >= since, limit=500).items
+            findings.list_findings(session, models.FindingRow.opened_at >= since, limit=500).items
         ),
         active=findings.count_active(session),
         expected_false=findings.expected_false_since(session, since),
@@ -105,14 +106,21 @@ def read_report(
 
 @router.get("/{finding_id}", responses=problems(404))
 @needs(Permission.READ)
-def read_finding(finding_id: Id, session: DatabaseSession) -> FindingView:
+def read_finding(
+    finding_id: dependencies.Id, session: dependencies.DatabaseSession
+) -> schemas.FindingView:
     """Read a finding: its series, its evidence, and everything that was done with it."""
     return findings.load_finding(session, finding_id)
 
 
 @router.post("/{finding_id}/actions", responses=problems(404, 409))
 @needs(Permission.TRIAGE)
-def act(finding_id: Id, request: ActionRequest, session: DatabaseSession, now: Now) -> FindingView:
+def act(
+    finding_id: dependencies.Id,
+    request: ActionRequest,
+    session: dependencies.DatabaseSession,
+    now: dependencies.Now,
+) -> schemas.FindingView:
     """Acknowledge a finding, close it with a reason, or open it again."""
     findings.act(
         session,
@@ -128,9 +136,14 @@ def act(finding_id: Id, request: ActionRequest, session: DatabaseSession, now: N
 
 @router.patch("/{finding_id}", responses=problems(404, 409))
 @needs(Permission.TRIAGE)
-def plan(finding_id: Id, request: PlanRequest, session: DatabaseSession, now: Now) -> FindingView:
+def plan(
+    finding_id: dependencies.Id,
+    request: PlanRequest,
+    session: dependencies.DatabaseSession,
+    now: dependencies.Now,
+) -> schemas.FindingView:
     """Say who looks after a finding, until when, and what there is to say."""
     undated = "due_on" in request.model_fields_set and request.due_on is None
-    chosen = Plan(request.owner, request.note, request.due_on, undated)
+    chosen = findings.Plan(request.owner, request.note, request.due_on, undated)
     findings.plan(session, finding_id, chosen, request.actor, now, version=request.version)
     return findings.load_finding(session, finding_id)

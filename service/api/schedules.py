@@ -7,13 +7,12 @@ from typing import Annotated
 from fastapi import Path
 
 from benchmarks.contracts import Name
-from service.api.dependencies import DatabaseSession, Now
+from service.api import dependencies
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
 from service.auth.permissions import Permission, needs
 from service.jobs import schedules, submissions
-from service.jobs.schedules import ScheduleRequest
 from service.schemas.jobs import Listing, ScheduleView, Submitted
 
 router = noun("/schedules", "schedules")
@@ -23,14 +22,14 @@ ScheduleName = Annotated[Name, Path()]
 
 @router.get("")
 @needs(Permission.READ)
-def list_schedules(session: DatabaseSession) -> Listing[ScheduleView]:
+def list_schedules(session: dependencies.DatabaseSession) -> Listing[ScheduleView]:
     """List all schedules, by name."""
     return Listing(items=schedules.every(session), next_cursor=None)
 
 
 @router.get("/{name}", responses=problems(404))
 @needs(Permission.READ)
-def read_schedule(name: ScheduleName, session: DatabaseSession) -> ScheduleView:
+def read_schedule(name: ScheduleName, session: dependencies.DatabaseSession) -> ScheduleView:
     """Read a schedule."""
     return schedules.load(session, name)
 
@@ -38,7 +37,10 @@ def read_schedule(name: ScheduleName, session: DatabaseSession) -> ScheduleView:
 @router.put("/{name}")
 @needs(Permission.ADMIN)
 def put_schedule(
-    name: ScheduleName, request: ScheduleRequest, session: DatabaseSession, now: Now
+    name: ScheduleName,
+    request: schedules.ScheduleRequest,
+    session: dependencies.DatabaseSession,
+    now: dependencies.Now,
 ) -> ScheduleView:
     """Make or change a schedule; it fires next at the first slot after now."""
     return schedules.put(session, name, request, now)
@@ -46,14 +48,16 @@ def put_schedule(
 
 @router.delete("/{name}", status_code=204, responses=problems(404))
 @needs(Permission.ADMIN)
-def delete_schedule(name: ScheduleName, session: DatabaseSession) -> None:
+def delete_schedule(name: ScheduleName, session: dependencies.DatabaseSession) -> None:
     """Forget a schedule; what it submitted stays."""
     schedules.delete(session, name)
 
 
 @router.post("/{name}/fire", status_code=201, responses=problems(404))
 @needs(Permission.SUBMIT)
-def fire(name: ScheduleName, session: DatabaseSession, now: Now) -> Submitted:
+def fire(
+    name: ScheduleName, session: dependencies.DatabaseSession, now: dependencies.Now
+) -> Submitted:
     """Submit a schedule's suite now, beside its slots."""
     accepted = schedules.fire(session, name, now)
     audit.made(session, accepted.submission_id)

@@ -7,8 +7,8 @@ from typing import Annotated
 import orjson
 from fastapi import Query, Response
 
-from benchmarks.contracts import Name, Workload
-from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Plain
+from benchmarks import contracts
+from service.api import dependencies
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
@@ -23,11 +23,11 @@ router = noun("/series", "series")
 @router.get("")
 @needs(Permission.READ)
 def list_series(
-    session: DatabaseSession,
-    metric: Name | None = None,
-    workload: Workload | None = None,
-    cursor: Cursor = None,
-    limit: Limit = 100,
+    session: dependencies.DatabaseSession,
+    metric: contracts.Name | None = None,
+    workload: contracts.Workload | None = None,
+    cursor: dependencies.Cursor = None,
+    limit: dependencies.Limit = 100,
 ) -> Listing[Series]:
     """List series by case and metric, without their points."""
     page = queries.list_series(session, metric=metric, workload=workload, after=cursor, limit=limit)
@@ -36,7 +36,7 @@ def list_series(
 
 @router.get("/{series_id}", responses=problems(404))
 @needs(Permission.READ)
-def read_series(series_id: Id, session: DatabaseSession) -> Series:
+def read_series(series_id: dependencies.Id, session: dependencies.DatabaseSession) -> Series:
     """Read a series with all its points, by revision and then by time of measurement.
 
     A point whose `disturbed` names flags is neither analysed nor compared.
@@ -47,10 +47,10 @@ def read_series(series_id: Id, session: DatabaseSession) -> Series:
 @router.get("/{series_id}/points", response_model=Listing[SeriesPoint], responses=problems(404))
 @needs(Permission.READ)
 def list_points(
-    series_id: Id,
-    session: DatabaseSession,
-    cursor: Cursor = None,
-    limit: Annotated[int, Query(ge=1, le=10_000), Plain] = 1_000,
+    series_id: dependencies.Id,
+    session: dependencies.DatabaseSession,
+    cursor: dependencies.Cursor = None,
+    limit: Annotated[int, Query(ge=1, le=10_000), dependencies.Plain] = 1_000,
 ) -> Response:
     """List the points of a series, by revision and then by time of measurement."""
     page = queries.page_of_points(session, series_id, after=cursor, limit=limit)
@@ -59,7 +59,9 @@ def list_points(
 
 @router.get("/{series_id}/analysis", responses=problems(404))
 @needs(Permission.READ)
-def read_analysis(series_id: Id, session: DatabaseSession) -> AnalysisView:
+def read_analysis(
+    series_id: dependencies.Id, session: dependencies.DatabaseSession
+) -> AnalysisView:
     """Read where a series' level changed, its noise, and what it can and cannot show.
 
     `one_percent` says how many processes would show a change of 1 %.

@@ -95,9 +95,7 @@ def list_submissions(
 @router.get("/{submission_id}", responses=problems(404))
 @needs(Permission.READ)
 async def read_submission(
-    submission_id: Id,
-    request: Request,
-    wait_s: Wait = 0.0,
+    submission_id: Id, request: Request, wait_s: Wait = 0.0
 ) -> SubmissionView:
     """Read a submission with its jobs, after waiting until it is finished or `wait_s` is over."""
     database = get_database(request)

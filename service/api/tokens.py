@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.api.dependencies import Caller, DatabaseSession, Now, ServerKey, TokenId
+from service.api import dependencies
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit, token_store
@@ -18,10 +18,10 @@ router = noun("/tokens", "access")
 @needs(Permission.ADMIN)
 def create(
     request: TokenRequest,
-    session: DatabaseSession,
-    key: ServerKey,
-    now: Now,
-    caller: Caller,
+    session: dependencies.DatabaseSession,
+    key: dependencies.ServerKey,
+    now: dependencies.Now,
+    caller: dependencies.Caller,
 ) -> NewToken:
     """Make a token; the answer is the only place where it is ever told."""
     made = token_store.create(session, key, request, now, caller.token_id)
@@ -31,14 +31,19 @@ def create(
 
 @router.get("")
 @needs(Permission.ADMIN)
-def list_tokens(session: DatabaseSession, now: Now) -> Listing[TokenView]:
+def list_tokens(session: dependencies.DatabaseSession, now: dependencies.Now) -> Listing[TokenView]:
     """List all tokens, the newest first, without what is secret of them."""
     return Listing(items=token_store.every(session, now), next_cursor=None)
 
 
 @router.post("/{token_id}/rotate", responses=problems(404, 409))
 @needs(Permission.ADMIN)
-def rotate(token_id: TokenId, session: DatabaseSession, key: ServerKey, now: Now) -> NewToken:
+def rotate(
+    token_id: dependencies.TokenId,
+    session: dependencies.DatabaseSession,
+    key: dependencies.ServerKey,
+    now: dependencies.Now,
+) -> NewToken:
     """Give a token another secret; the old one is refused from the next request on.
 
     Other replicas of the service refuse it within a second.
@@ -48,7 +53,9 @@ def rotate(token_id: TokenId, session: DatabaseSession, key: ServerKey, now: Now
 
 @router.post("/{token_id}/revoke", responses=problems(404))
 @needs(Permission.ADMIN)
-def revoke(token_id: TokenId, session: DatabaseSession, now: Now) -> TokenView:
+def revoke(
+    token_id: dependencies.TokenId, session: dependencies.DatabaseSession, now: dependencies.Now
+) -> TokenView:
     """End a token; one that is over stays as it is.
 
     It is refused from the next request on, by other replicas of the service within a second.

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Path
 
 from benchmarks.contracts import Name, Worker
-from service.api.dependencies import Caller, DatabaseSession, Now
+from service.api import dependencies
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
@@ -23,9 +23,9 @@ router = noun("/workers", "workers")
 def introduce(
     name: Annotated[Name, Path()],
     worker: Worker,
-    session: DatabaseSession,
-    now: Now,
-    caller: Caller,
+    session: dependencies.DatabaseSession,
+    now: dependencies.Now,
+    caller: dependencies.Caller,
 ) -> WorkerView:
     """Introduce a worker, or tell what has changed about it; do so before the first claim.
 
@@ -40,6 +40,6 @@ def introduce(
 
 @router.get("")
 @needs(Permission.READ)
-def list_workers(session: DatabaseSession) -> Listing[WorkerView]:
+def list_workers(session: dependencies.DatabaseSession) -> Listing[WorkerView]:
     """List all workers, the last seen first, with the `revisions` whose own code each can run."""
     return Listing(items=workers.every(session), next_cursor=None)

@@ -4,7 +4,7 @@
 decides. Any replica may do it at any time, by compare-and-swap: no round is submitted twice.
 """
 
-from service.comparisons.advance import advance, advance_after, advance_all, cancel, move_on_after
+from service.comparisons.advance import advance, advance_after, cancel, move_on_after
 from service.comparisons.queries import list_comparisons, load_comparison
 from service.comparisons.start import AcceptedComparison, start
 
@@ -12,7 +12,6 @@ __all__ = [
     "AcceptedComparison",
     "advance",
     "advance_after",
-    "advance_all",
     "cancel",
     "list_comparisons",
     "load_comparison",

@@ -28,13 +28,8 @@ log = logging.getLogger(__name__)
 NONE_KNOWN = "There is no such comparison; GET /api/v1/comparisons lists them."
 
 
-def advance_all(database: Database) -> list[str]:
-    """Move every running comparison on, each in its own transaction; return the decided ones."""
-    return [decided for decided, was_decided in advance_after(database, "") if was_decided]
-
-
 def advance_after(database: Database, after: str) -> Iterator[tuple[str, bool]]:
-    """Move running comparisons on, those behind the id ``after`` first and then the others.
+    """Move running comparisons on, each in its own transaction, those behind ``after`` first.
 
     Yields the id of each that was moved on, and whether that decided it.
     """

@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from benchmarks import contracts
-from service.analysis.gate import CaseRecord, Measured, Pair
+from service.analysis import gate
 from service.history import queries
 from service.history.types import StoredResult
 from service.jobs import leases
@@ -40,7 +40,9 @@ def take_note(session: Session, tries: Sequence[ComparisonJob]) -> int:
 
 
 def _keep(session: Session, row: ComparisonJob, stored: StoredResult | None, reason: str) -> None:
-    measured = Measured.missing(reason[:500]) if stored is None else Measured.of(stored.result)
+    measured = (
+        gate.Measured.missing(reason[:500]) if stored is None else gate.Measured.of(stored.result)
+    )
     same = ComparisonJob.comparison_id == row.comparison_id, ComparisonJob.place == row.place
     session.execute(
         update(ComparisonJob)
@@ -54,26 +56,26 @@ def _keep(session: Session, row: ComparisonJob, stored: StoredResult | None, rea
     )
 
 
-def records(row: ComparisonRow, tries: Sequence[ComparisonJob]) -> list[CaseRecord]:
+def records(row: ComparisonRow, tries: Sequence[ComparisonJob]) -> list[gate.CaseRecord]:
     """Give the record of each case's pairs, in the order of the cases."""
     case_records = []
     for place, case in enumerate(row.cases):
         jobs = [one for one in tries if one.case_place == place]
-        sides: dict[int, dict[str, Measured]] = {}
+        sides: dict[int, dict[str, gate.Measured]] = {}
         for one in jobs:
             pair = sides.setdefault(one.pair, {})
             if one.measured is not None:
-                pair[one.side] = Measured.model_validate(one.measured)
+                pair[one.side] = gate.Measured.model_validate(one.measured)
         keys = (one_side.case_key for pair in sides.values() for one_side in pair.values())
         key = next(filter(None, keys), contracts.Case.model_validate(case).key)
-        pairs = tuple(Pair(**sides[number]) for number in sorted(sides))
+        pairs = tuple(gate.Pair(**sides[number]) for number in sorted(sides))
         same = row.baseline == row.contender
-        case_records.append(CaseRecord(case_key=key, pairs=pairs, one_revision=same))
+        case_records.append(gate.CaseRecord(case_key=key, pairs=pairs, one_revision=same))
     return case_records
 
 
 def used(
-    records_: Sequence[CaseRecord], tries: Sequence[ComparisonJob], max_pairs: int
+    records_: Sequence[gate.CaseRecord], tries: Sequence[ComparisonJob], max_pairs: int
 ) -> tuple[Used, ...]:
     """Every attempt, and whether its pair was compared."""
     compared = set()

@@ -18,7 +18,6 @@ from service.history import revisions
 from service.jobs.expand import expand
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import digest_of, kept_as
-from service.models import ComparisonRow, ComparisonState
 from service.schemas.comparisons import ComparisonRequest
 
 
@@ -73,9 +72,9 @@ def _store(
         _submission(session, comparison_id, revision, request.project or "", place, now)
         for place, revision in enumerate((request.baseline, request.contender))
     ]
-    row = ComparisonRow(
+    row = models.ComparisonRow(
         id=comparison_id,
-        state=ComparisonState.RUNNING,
+        state=models.ComparisonState.RUNNING,
         baseline=request.baseline,
         contender=request.contender,
         source=request.source,
@@ -121,7 +120,9 @@ def _answered(
 ) -> AcceptedComparison | None:
     if key is None:
         return None
-    row = session.scalars(select(ComparisonRow).where(ComparisonRow.key == key)).first()
+    row = session.scalars(
+        select(models.ComparisonRow).where(models.ComparisonRow.key == key)
+    ).first()
     if row is None:
         return None
     if row.key_digest != digest_of(request):

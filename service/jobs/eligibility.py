@@ -106,8 +106,7 @@ _QUEUEING = (
     .with_for_update(read=True, key_share=True)
 )
 _BEHIND = or_(
-    _ROWS.c.rank.is_(None),
-    tuple_(*_BOUND) > tuple_(bindparam("to_rank"), bindparam("to_place")),
+    _ROWS.c.rank.is_(None), tuple_(*_BOUND) > tuple_(bindparam("to_rank"), bindparam("to_place"))
 )
 _LOWER = (
     update(_ROWS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
 from typing import Any
@@ -16,29 +15,19 @@ from benchmarks.catalog.duration import expected_s
 from benchmarks.catalog.suites import Suite
 from benchmarks.contracts import JobSpec, JobState
 from service.models import Attempt, Job, Submission
+from service.schemas.catalog import CaseExpectation
 
 SUBMISSIONS = 5
 """The last submissions of a suite that are looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class DurationEstimate:
-    """The expected time of measuring one case of a suite on one worker."""
-
-    case: str
-    """The key of its normal form, which its jobs have."""
-    expected_s: float
-    measured_before: bool
-    """Whether that is the median of what it took before; otherwise it is the protocol's."""
-
-
-def expectations(suite: Suite, taken_s: Mapping[str, float]) -> list[DurationEstimate]:
+def expectations(suite: Suite, taken_s: Mapping[str, float]) -> list[CaseExpectation]:
     """Estimate the time of each case of a suite from the seconds that cases took before, by key."""
     known = [catalog.normalise(case) for case in suite.cases]
     return [
-        DurationEstimate(
-            case.key,
-            taken_s.get(case.key, expected_s(case, suite.protocol)),
+        CaseExpectation(
+            case=case.key,
+            expected_s=taken_s.get(case.key, expected_s(case, suite.protocol)),
             measured_before=case.key in taken_s,
         )
         for case in known

@@ -20,8 +20,7 @@ from sqlalchemy import ColumnElement, Select, exists, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, JobSpec, JobState
-from service.jobs import eligibility
-from service.jobs.transitions import HELD, LIVE, change, change_job
+from service.jobs import eligibility, transitions
 from service.jobs.types import Holder
 from service.models import Attempt, Eligibility, Job, WorkerRow
 
@@ -42,7 +41,7 @@ def rounds(specs: Sequence[JobSpec]) -> Iterator[tuple[int, JobSpec]]:
 
 def keep(session: Session, job_id: str, group_id: str, worker: str) -> None:
     """Keep a job and what is queued of its group for the worker that it was just given to."""
-    change(session, Job, {"id": job_id}, kept_for=worker)
+    transitions.change(session, Job, {"id": job_id}, kept_for=worker)
     mine = update(Job).where(Job.id.in_(_free_to_change(group_id, JobState.QUEUED)))
     session.execute(mine.values(kept_for=worker), execution_options=_SILENT)
 
@@ -52,7 +51,9 @@ def requeue(session: Session, holder: Holder, now: datetime) -> bool:
 
     If its worker has nothing else of the group, anybody may begin it.
     """
-    if not change_job(session, holder, *HELD, state=JobState.QUEUED, queued_at=now):
+    if not transitions.change_job(
+        session, holder, *transitions.HELD, state=JobState.QUEUED, queued_at=now
+    ):
         return False
     row = session.execute(
         select(Job.id, Job.group_id, Job.requires, Job.rank, Job.kept_for).where(
@@ -69,7 +70,7 @@ def requeue(session: Session, holder: Holder, now: datetime) -> bool:
 def end(session: Session, group_id: str, reason: str, now: datetime) -> None:
     """Cancel what is queued of a group, and ask for that at the workers that measure the rest."""
     ended = {"state": JobState.CANCELLED, "finished_at": now, "reason": reason}
-    for states, values in (((JobState.QUEUED,), ended), (HELD, {})):
+    for states, values in (((JobState.QUEUED,), ended), (transitions.HELD, {})):
         others = update(Job).where(Job.id.in_(_free_to_change(group_id, *states)))
         session.execute(others.values(cancel_requested=True, **values), execution_options=_SILENT)
 
@@ -98,7 +99,7 @@ def reset_patience(session: Session, now: datetime) -> None:
 
 def _has_begun(session: Session, group_id: str, worker: str) -> bool:
     """Return True if a worker holds a job of a group, or has measured one."""
-    begun = (*LIVE, AttemptState.SUCCEEDED)
+    begun = (*transitions.LIVE, AttemptState.SUCCEEDED)
     query = (
         select(Attempt.job_id)
         .join(Job, Job.id == Attempt.job_id)

@@ -6,51 +6,39 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from benchmarks import contracts
 from benchmarks.catalog.precision_tiers import Tier
-from benchmarks.contracts import (
-    Case,
-    Contract,
-    Flag,
-    Id,
-    JobSpec,
-    Labels,
-    Moment,
-    Name,
-    Protocol,
-    Purpose,
-    Revision,
-)
 from service.errors import Invalid
 from service.schemas.jobs import Source
 
 
-class SubmissionRequest(Contract):
+class SubmissionRequest(contracts.Contract):
     """A suite, a case or several cases, to be measured at one revision."""
 
-    suite: Name | None = None
-    only: Annotated[tuple[Name, ...], Field(max_length=50)] = ()
+    suite: contracts.Name | None = None
+    only: Annotated[tuple[contracts.Name, ...], Field(max_length=50)] = ()
     """Of the suite only the cases of these workloads; empty for all."""
-    case: Case | None = None
-    cases: Annotated[tuple[Case, ...], Field(max_length=500)] = ()
-    revision: Revision
-    revision_at: Moment | None = None
+    case: contracts.Case | None = None
+    cases: Annotated[tuple[contracts.Case, ...], Field(max_length=500)] = ()
+    revision: contracts.Revision
+    revision_at: contracts.Moment | None = None
     """When the revision was made; it orders the history. Without it: when it was first seen."""
-    purpose: Purpose = Purpose.HISTORY
-    requires: Labels = Field(default_factory=dict)
+    purpose: contracts.Purpose = contracts.Purpose.HISTORY
+    requires: contracts.Labels = Field(default_factory=dict)
     priority: Annotated[int, Field(strict=True, ge=-100, le=100)] = 0
-    protocol: Protocol | None = None
+    protocol: contracts.Protocol | None = None
     """How to measure; without it the suite's way, or the default."""
     tier: Tier | None = None
     """How sure the answer shall be: how many processes, and how long each. ``quick`` makes no
     history unless ``purpose`` says so."""
     replicates: Annotated[int, Field(strict=True, ge=1, le=50)] | None = None
     """In how many fresh processes; without it as many as the protocol or the tier says."""
-    trace: Flag = False
+    trace: contracts.Flag = False
     """Keep the profiler's trace of each case, whatever the protocol or the suite says of it."""
     timeout_s: Annotated[float, Field(strict=True, gt=0, le=86_400)] = 1_800.0
     source: Source = "api"
-    rerun_of: Id | None = None
-    project: Name | None = None
+    rerun_of: contracts.Id | None = None
+    project: contracts.Name | None = None
     """Whose it is; without it that of the token, or of what it measures again, or none."""
 
     @model_validator(mode="after")
@@ -64,16 +52,16 @@ class SubmissionRequest(Contract):
         return self
 
     @property
-    def aim(self) -> Purpose:
+    def aim(self) -> contracts.Purpose:
         """Return the purpose of the results; a quick look makes no series unless that was asked."""
         quick = self.tier is Tier.QUICK and "purpose" not in self.model_fields_set
-        return Purpose.COMPARISON if quick else self.purpose
+        return contracts.Purpose.COMPARISON if quick else self.purpose
 
 
-class JobRequest(JobSpec):
+class JobRequest(contracts.JobSpec):
     """A case to be measured, and whose it is; a worker is told the case alone."""
 
-    project: Name | None = None
+    project: contracts.Name | None = None
 
 
 def request_of(spec: JobRequest) -> SubmissionRequest:

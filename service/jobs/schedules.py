@@ -19,52 +19,54 @@ from pydantic import Field
 from sqlalchemy import Table, select, update
 from sqlalchemy.orm import Session
 
+from benchmarks import contracts
 from benchmarks.catalog import catalog, suites
-from benchmarks.contracts import Contract, Flag, Labels, Name, Worded
-from service import models
+from service import errors, models
 from service.database.session import insert_if_absent, now_of
-from service.errors import Invalid, NotFound, ServiceError, UnknownChoice
 from service.history import revisions
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import AcceptedSubmission, submit
-from service.models import Schedule, ScheduleRun
 from service.schemas.jobs import ScheduleView
 
 log = logging.getLogger(__name__)
 
-_SLOTS = cast(Table, ScheduleRun.__table__)
+_SLOTS = cast(Table, models.ScheduleRun.__table__)
 _RULE = r"^(date|latest|fixed:[A-Za-z0-9][A-Za-z0-9_./+-]{0,99})$"
 _GAP = timedelta(days=2)
 _SLACK = timedelta(minutes=1)
 """Replicas that look at the same time may have times of day that far apart."""
 
 
-class ScheduleRequest(Contract):
+class ScheduleRequest(contracts.Contract):
     """A schedule as requested: the suite to submit, the times and the revision."""
 
     cron: Annotated[
         str,
         Field(max_length=200, pattern=r"^[0-9A-Za-z*,/#\- ]+$"),
-        Worded("must be five fields such as '0 2 * * *', of letters, digits and *,/#- only"),
+        contracts.Worded(
+            "must be five fields such as '0 2 * * *', of letters, digits and *,/#- only"
+        ),
     ]
     """Five fields: minute, hour, day of month, month, day of week."""
     timezone: Annotated[
         str,
         Field(max_length=64, pattern=r"^[A-Za-z0-9_+/-]+$"),
-        Worded("must be the IANA name of a time zone, such as Europe/Berlin"),
+        contracts.Worded("must be the IANA name of a time zone, such as Europe/Berlin"),
     ] = "UTC"
     """An IANA name such as ``Europe/Berlin``."""
-    suite: Name
+    suite: contracts.Name
     revision_rule: Annotated[
         str,
         Field(pattern=_RULE),
-        Worded("must be 'date', 'latest' or 'fixed:' with a revision, such as fixed:v1.2"),
+        contracts.Worded(
+            "must be 'date', 'latest' or 'fixed:' with a revision, such as fixed:v1.2"
+        ),
     ] = "date"
     """``date``: named after the slot's local date. ``latest``: the newest revision known in its
     project. ``fixed:REVISION``: that one."""
-    requires: Labels = Field(default_factory=dict)
-    enabled: Flag = True
-    project: Name | None = None
+    requires: contracts.Labels = Field(default_factory=dict)
+    enabled: contracts.Flag = True
+    project: contracts.Name | None = None
     """Whose its submissions are; without it nobody's."""
 
 
@@ -117,9 +119,9 @@ def put(session: Session, name: str, request: ScheduleRequest, now: datetime) ->
         UnknownChoice: there is no such suite.
     """
     due_at = _first_slot(request, now)
-    row = session.get(Schedule, name)
+    row = session.get(models.Schedule, name)
     if row is None:
-        row = Schedule(name=name, created_at=now)
+        row = models.Schedule(name=name, created_at=now)
         session.add(row)
     times = (row.cron, row.timezone, row.enabled)
     for field, value in request.model_dump().items():
@@ -143,7 +145,10 @@ def load(session: Session, name: str) -> ScheduleView:
 def every(session: Session) -> list[ScheduleView]:
     """All schedules, by name."""
     now = now_of(session)
-    return [_view(row, now) for row in session.scalars(select(Schedule).order_by(Schedule.name))]
+    return [
+        _view(row, now)
+        for row in session.scalars(select(models.Schedule).order_by(models.Schedule.name))
+    ]
 
 
 def delete(session: Session, name: str) -> None:
@@ -168,12 +173,12 @@ def fire(session: Session, name: str, now: datetime) -> AcceptedSubmission:
 def fire_due(session: Session, now: datetime) -> list[Fired]:
     """Fire every slot that is due and that no other replica fired."""
     _set_back(session, now)
-    due = select(Schedule).where(
-        Schedule.enabled.is_(True),
-        (Schedule.next_due_at <= now) | Schedule.next_due_at.is_(None),
+    due = select(models.Schedule).where(
+        models.Schedule.enabled.is_(True),
+        (models.Schedule.next_due_at <= now) | models.Schedule.next_due_at.is_(None),
     )
     outcomes = [
-        _fire_row(session, row, now) for row in session.scalars(due.order_by(Schedule.name))
+        _fire_row(session, row, now) for row in session.scalars(due.order_by(models.Schedule.name))
     ]
     return [fired for fired in outcomes if fired is not None]
 
@@ -183,27 +188,31 @@ def _set_back(session: Session, now: datetime) -> None:
 
     The slots that it fired meanwhile are known, and do not fire again.
     """
-    ahead = select(Schedule).where(Schedule.enabled.is_(True), Schedule.next_due_at > now + _SLACK)
-    for row in session.scalars(ahead.order_by(Schedule.name)):
+    ahead = select(models.Schedule).where(
+        models.Schedule.enabled.is_(True), models.Schedule.next_due_at > now + _SLACK
+    )
+    for row in session.scalars(ahead.order_by(models.Schedule.name)):
         latest = next(slots(row.cron, row.timezone, now + _SLACK), None)
         if latest is None or row.next_due_at is None or row.next_due_at <= latest:
             continue
         following = next(slots(row.cron, row.timezone, now))
-        seen = (Schedule.name == row.name, Schedule.next_due_at == row.next_due_at)
+        seen = (models.Schedule.name == row.name, models.Schedule.next_due_at == row.next_due_at)
         log.warning(
             "schedule %s waited for %s, as after a clock that was ahead; it fires next at %s",
             *(row.name, row.next_due_at.isoformat(), following.isoformat()),
         )
-        session.execute(update(Schedule).where(*seen).values(next_due_at=following))
+        session.execute(update(models.Schedule).where(*seen).values(next_due_at=following))
 
 
-def _fire_row(session: Session, row: Schedule, now: datetime) -> Fired | None:
+def _fire_row(session: Session, row: models.Schedule, now: datetime) -> Fired | None:
     seen = row.next_due_at
     due_at = newest_due(row.cron, row.timezone, seen, now) if seen is not None else None
     following = next(slots(row.cron, row.timezone, now), None)
     advance = (
-        update(Schedule)
-        .where(Schedule.name == row.name, Schedule.next_due_at.is_not_distinct_from(seen))
+        update(models.Schedule)
+        .where(
+            models.Schedule.name == row.name, models.Schedule.next_due_at.is_not_distinct_from(seen)
+        )
         .values(next_due_at=following)
     )
     slot = {"schedule": row.name, "due_at": due_at, "fired_at": now, "submission_id": None}
@@ -214,21 +223,25 @@ def _fire_row(session: Session, row: Schedule, now: datetime) -> Fired | None:
     return Fired(row.name, due_at, _submit_slot(session, row, due_at, now))
 
 
-def _submit_slot(session: Session, row: Schedule, due_at: datetime, now: datetime) -> str | None:
+def _submit_slot(
+    session: Session, row: models.Schedule, due_at: datetime, now: datetime
+) -> str | None:
     try:
         with session.begin_nested():
             submission_id = _submit(session, row, due_at, now).submission_id
-    except ServiceError as error:
+    except errors.ServiceError as error:
         log.error("schedule %s could not submit: %s", row.name, error.detail)
         return None
-    filled = update(ScheduleRun).where(
-        ScheduleRun.schedule == row.name, ScheduleRun.due_at == due_at
+    filled = update(models.ScheduleRun).where(
+        models.ScheduleRun.schedule == row.name, models.ScheduleRun.due_at == due_at
     )
     session.execute(filled.values(submission_id=submission_id))
     return submission_id
 
 
-def _submit(session: Session, row: Schedule, due_at: datetime, now: datetime) -> AcceptedSubmission:
+def _submit(
+    session: Session, row: models.Schedule, due_at: datetime, now: datetime
+) -> AcceptedSubmission:
     revision, revision_at = _revision(session, row, due_at)
     request = SubmissionRequest(
         suite=row.suite,
@@ -248,7 +261,9 @@ def _submit(session: Session, row: Schedule, due_at: datetime, now: datetime) ->
     return accepted
 
 
-def _revision(session: Session, row: Schedule, due_at: datetime) -> tuple[str, datetime | None]:
+def _revision(
+    session: Session, row: models.Schedule, due_at: datetime
+) -> tuple[str, datetime | None]:
     if row.revision_rule.startswith("fixed:"):
         return row.revision_rule.removeprefix("fixed:"), None
     newest = revisions.latest(session, row.project) if row.revision_rule == "latest" else None
@@ -263,46 +278,37 @@ def _first_slot(request: ScheduleRequest, now: datetime) -> datetime:
     try:
         ZoneInfo(request.timezone)
     except (KeyError, ValueError, OSError):  # a folder of zones is an OSError
-        raise Invalid(
+        raise errors.Invalid(
             "timezone is not one that is known; give an IANA name such as Europe/Berlin."
         ) from None
     try:
         suites.suite(request.suite)
     except catalog.UnknownName as error:
-        raise UnknownChoice(str(error)) from error
+        raise errors.UnknownChoice(str(error)) from error
     if len(request.cron.split()) != 5:
-        raise Invalid("cron needs five fields: minute, hour, day of month, month, day of week.")
+        raise errors.Invalid(
+            "cron needs five fields: minute, hour, day of month, month, day of week."
+        )
     try:
         due_at = next(slots(request.cron, request.timezone, now), None)
     except CronSimError as error:
-        raise Invalid(f"cron is not understood: {error}.") from error
+        raise errors.Invalid(f"cron is not understood: {error}.") from error
     if due_at is None:
-        raise Invalid("cron names a day that never comes; no slot was found in fifty years.")
+        raise errors.Invalid("cron names a day that never comes; no slot was found in fifty years.")
     return due_at
 
 
-def _row(session: Session, name: str) -> Schedule:
+def _row(session: Session, name: str) -> models.Schedule:
     row = session.get(models.Schedule, name)
     if row is None:
-        raise NotFound("There is no such schedule; GET /api/v1/schedules lists them.")
+        raise errors.NotFound("There is no such schedule; GET /api/v1/schedules lists them.")
     return row
 
 
-def _view(row: Schedule, now: datetime) -> ScheduleView:
+def _view(row: models.Schedule, now: datetime) -> ScheduleView:
     """Show a schedule. One that the migration made has no time until the first look for due ones,
     which gives it this one."""
     due_at = row.next_due_at
     if row.enabled and due_at is None:
         due_at = next(slots(row.cron, row.timezone, now), None)
-    return ScheduleView(
-        name=row.name,
-        cron=row.cron,
-        timezone=row.timezone,
-        suite=row.suite,
-        project=row.project,
-        revision_rule=row.revision_rule,
-        requires=row.requires,
-        enabled=row.enabled,
-        created_at=row.created_at,
-        next_due_at=due_at,
-    )
+    return ScheduleView.of(row, next_due_at=due_at)

@@ -10,11 +10,9 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import FINAL_STATES, JobState, leading
 from service import models
 from service.database import paging
-from service.database.paging import Page
 from service.errors import NotFound
 from service.jobs.submit import AcceptedSubmission
 from service.jobs.views import jobs_of
-from service.models import Job
 from service.schemas.jobs import SubmissionSummary, SubmissionView, Submitted
 
 
@@ -39,15 +37,15 @@ def answer_of(session: Session, accepted: AcceptedSubmission) -> Submitted:
 
 def is_finished(session: Session, submission_id: str) -> bool:
     """Return True if every job of a submission has come to an end, or if there is none."""
-    open_jobs = select(Job.id).where(
-        Job.submission_id == submission_id, Job.state.not_in(FINAL_STATES)
+    open_jobs = select(models.Job.id).where(
+        models.Job.submission_id == submission_id, models.Job.state.not_in(FINAL_STATES)
     )
     return session.execute(open_jobs.limit(1)).first() is None
 
 
 def list_submissions(
     session: Session, *conditions: ColumnElement[bool], after: str | None, limit: int
-) -> Page[SubmissionSummary]:
+) -> paging.Page[SubmissionSummary]:
     """Submissions that meet ``conditions``, the newest first."""
     page = paging.newest_first(
         session, models.Submission, models.Submission.id, conditions, after, limit
@@ -59,7 +57,9 @@ def _summaries(session: Session, rows: Sequence[models.Submission]) -> list[Subm
     counts: dict[str, dict[str, int]] = {row.id: {} for row in rows}
     unfinished = set()
     states: dict[tuple[str, str], list[JobState]] = {}
-    jobs = select(Job.submission_id, Job.group_id, Job.state).where(Job.submission_id.in_(counts))
+    jobs = select(models.Job.submission_id, models.Job.group_id, models.Job.state).where(
+        models.Job.submission_id.in_(counts)
+    )
     for submission_id, group_id, state in session.execute(jobs.distinct()):
         states.setdefault((submission_id, group_id), []).append(JobState(state))
     for (submission_id, _), of_case in states.items():
@@ -68,15 +68,6 @@ def _summaries(session: Session, rows: Sequence[models.Submission]) -> list[Subm
         if not FINAL_STATES.issuperset(of_case):
             unfinished.add(submission_id)
     return [
-        SubmissionSummary(
-            id=row.id,
-            suite=row.suite,
-            project=row.project,
-            revision=row.revision,
-            source=row.source,
-            created_at=row.created_at,
-            finished=row.id not in unfinished,
-            counts=counts[row.id],
-        )
+        SubmissionSummary.of(row, finished=row.id not in unfinished, counts=counts[row.id])
         for row in rows
     ]

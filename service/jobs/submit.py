@@ -13,17 +13,15 @@ from sqlalchemy import Table, func, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Contract, JobSpec
-from service import models
+from service import errors, models
 from service.database.ids import new_id
 from service.database.session import insert_if_absent
-from service.errors import REUSED, Invalid, KeyReused
 from service.history import revisions
 from service.jobs import leases, workers
 from service.jobs.expand import expand, left_out
 from service.jobs.requests import SubmissionRequest
-from service.models import IdempotencyKey, Job
 
-_KEYS = cast(Table, IdempotencyKey.__table__)
+_KEYS = cast(Table, models.IdempotencyKey.__table__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +101,12 @@ def _project(session: Session, request: SubmissionRequest) -> str:
     """Return the submission's project, empty if none; a rerun stays in the project of its job."""
     if request.rerun_of is None:
         return request.project or ""
-    job = session.get(Job, request.rerun_of)
+    job = session.get(models.Job, request.rerun_of)
     if job is None:
-        raise Invalid("rerun_of names no job; GET /api/v1/jobs lists them.")
+        raise errors.Invalid("rerun_of names no job; GET /api/v1/jobs lists them.")
     if request.project not in (None, job.project):
         whose = f"the project {job.project}" if job.project else "no project"
-        raise Invalid(f"rerun_of names a job of {whose}: leave `project` out.")
+        raise errors.Invalid(f"rerun_of names a job of {whose}: leave `project` out.")
     return job.project
 
 
@@ -121,11 +119,13 @@ def kept_as(key: str, project: str | None) -> str:
 
 
 def _answered(session: Session, key: str, request: SubmissionRequest) -> AcceptedSubmission | None:
-    row = session.get(IdempotencyKey, key)
+    row = session.get(models.IdempotencyKey, key)
     if row is None:
         return None
     if row.digest != digest_of(request):
-        raise KeyReused(REUSED)
-    jobs = select(func.count(Job.position.distinct())).where(Job.submission_id == row.submission_id)
+        raise errors.KeyReused(errors.REUSED)
+    jobs = select(func.count(models.Job.position.distinct())).where(
+        models.Job.submission_id == row.submission_id
+    )
     missing = left_out(request, session.scalar(jobs) or 0)
     return AcceptedSubmission(row.submission_id, replayed=True, left_out=missing)

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import AttemptState, JobSpec, JobState, Progress
+from benchmarks.contracts import JobSpec, Progress
 from service.database import paging
 from service.database.paging import Page
 from service.errors import NotFound
@@ -60,17 +60,7 @@ def views(session: Session, rows: Sequence[Job]) -> list[JobView]:
 
 
 def _attempt(row: Attempt) -> AttemptView:
-    return AttemptView(
-        number=row.number,
-        worker=row.worker,
-        state=AttemptState(row.state),
-        granted_at=row.granted_at,
-        started_at=row.started_at,
-        lease_expires_at=row.lease_expires_at,
-        ended_at=row.ended_at,
-        reason=row.reason,
-        progress=_progress(row.progress),
-    )
+    return AttemptView.of(row, progress=_progress(row.progress))
 
 
 def _progress(stored: object) -> Progress | None:
@@ -82,30 +72,15 @@ def _progress(stored: object) -> Progress | None:
 
 def _job(row: Job, attempts: list[AttemptView], result_id: str | None) -> JobView:
     spec = JobSpec.model_validate(row.spec)
-    return JobView(
-        id=row.id,
-        submission_id=row.submission_id,
-        position=row.position,
-        group_id=row.group_id,
-        replicate=row.replicate,
+    return JobView.of(
+        row,
         replicates=spec.protocol.replicates,
         case=spec.case,
-        project=row.project,
-        revision=row.revision,
         suite=spec.suite,
         purpose=spec.purpose,
-        state=JobState(row.state),
-        attempt=row.attempt,
-        lost_attempts=row.lost_attempts,
-        cancel_requested=row.cancel_requested,
-        reason=row.reason,
         requires=spec.requires,
         priority=spec.priority,
         timeout_s=spec.timeout_s,
-        rerun_of=row.rerun_of,
-        created_at=row.created_at,
-        queued_at=row.queued_at,
-        finished_at=row.finished_at,
         result_id=result_id,
         attempts=attempts,
     )

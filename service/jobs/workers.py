@@ -84,11 +84,4 @@ def common_device(session: Session, requires: Mapping[str, str], now: datetime) 
 
 def _view(session: Session, row: WorkerRow) -> WorkerView:
     has = row.revisions
-    return WorkerView(
-        name=row.name,
-        labels=row.labels,
-        version=row.version,
-        revisions=None if has is None else revisions_seen(session, has),
-        first_seen_at=row.first_seen_at,
-        last_seen_at=row.last_seen_at,
-    )
+    return WorkerView.of(row, revisions=None if has is None else revisions_seen(session, has))

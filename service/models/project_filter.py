@@ -14,92 +14,56 @@ from typing import Any, TypeVar, cast
 from sqlalchemy import ColumnElement, Table, and_, event, exists, literal, or_, select
 from sqlalchemy.orm import InstrumentedAttribute, ORMExecuteState, Session, with_loader_criteria
 
-from service.models import (
-    AnalysisRow,
-    Attempt,
-    AuditEvent,
-    Base,
-    BrowserSession,
-    ChangeRow,
-    ComparisonJob,
-    ComparisonRow,
-    ConfirmationRow,
-    Eligibility,
-    EnrolmentRow,
-    EnvironmentRow,
-    Exclusion,
-    FindingEvent,
-    FindingRow,
-    FindingSeries,
-    IdempotencyKey,
-    Job,
-    JobEvent,
-    LabelSet,
-    PendingAnalysis,
-    Point,
-    ProjectOwned,
-    ResultRow,
-    Revision,
-    Schedule,
-    ScheduleRun,
-    SeriesRow,
-    SettledWindow,
-    Submission,
-    ThresholdRow,
-    TokenRow,
-    TraceRow,
-    WorkerRow,
-    WriteProbe,
-)
+from service import models
 
 T = TypeVar("T")
 _Column = InstrumentedAttribute[Any]
 
-OWNED: Sequence[type[ProjectOwned]] = (
-    ComparisonRow,
-    FindingRow,
-    Job,
-    ResultRow,
-    Schedule,
-    SeriesRow,
-    Submission,
+OWNED: Sequence[type[models.ProjectOwned]] = (
+    models.ComparisonRow,
+    models.FindingRow,
+    models.Job,
+    models.ResultRow,
+    models.Schedule,
+    models.SeriesRow,
+    models.Submission,
 )
 """What says itself whose it is."""
-THROUGH: Mapping[type[Base], tuple[_Column, _Column]] = {
-    Attempt: (Attempt.job_id, Job.id),
-    ConfirmationRow: (ConfirmationRow.series_id, SeriesRow.id),
-    Exclusion: (Exclusion.result_id, ResultRow.id),
-    FindingEvent: (FindingEvent.finding_id, FindingRow.id),
-    FindingSeries: (FindingSeries.finding_id, FindingRow.id),
-    IdempotencyKey: (IdempotencyKey.submission_id, Submission.id),
-    JobEvent: (JobEvent.job_id, Job.id),
-    AnalysisRow: (AnalysisRow.series_id, SeriesRow.id),
-    ChangeRow: (ChangeRow.series_id, SeriesRow.id),
-    Point: (Point.series_id, SeriesRow.id),
-    Revision: (Revision.name, Submission.revision),
-    SettledWindow: (SettledWindow.series_id, SeriesRow.id),
-    ScheduleRun: (ScheduleRun.schedule, Schedule.name),
-    TraceRow: (TraceRow.result_id, ResultRow.id),
-    ComparisonJob: (ComparisonJob.comparison_id, ComparisonRow.id),
+THROUGH: Mapping[type[models.Base], tuple[_Column, _Column]] = {
+    models.Attempt: (models.Attempt.job_id, models.Job.id),
+    models.ConfirmationRow: (models.ConfirmationRow.series_id, models.SeriesRow.id),
+    models.Exclusion: (models.Exclusion.result_id, models.ResultRow.id),
+    models.FindingEvent: (models.FindingEvent.finding_id, models.FindingRow.id),
+    models.FindingSeries: (models.FindingSeries.finding_id, models.FindingRow.id),
+    models.IdempotencyKey: (models.IdempotencyKey.submission_id, models.Submission.id),
+    models.JobEvent: (models.JobEvent.job_id, models.Job.id),
+    models.AnalysisRow: (models.AnalysisRow.series_id, models.SeriesRow.id),
+    models.ChangeRow: (models.ChangeRow.series_id, models.SeriesRow.id),
+    models.Point: (models.Point.series_id, models.SeriesRow.id),
+    models.Revision: (models.Revision.name, models.Submission.revision),
+    models.SettledWindow: (models.SettledWindow.series_id, models.SeriesRow.id),
+    models.ScheduleRun: (models.ScheduleRun.schedule, models.Schedule.name),
+    models.TraceRow: (models.TraceRow.result_id, models.ResultRow.id),
+    models.ComparisonJob: (models.ComparisonJob.comparison_id, models.ComparisonRow.id),
 }
 """What is of whoever owns what it belongs to: its column, and the owner's. A revision is seen by
 everybody who has submitted something at it; its place in the order is the same for all."""
-SHARED: frozenset[type[Base]] = frozenset(
+SHARED: frozenset[type[models.Base]] = frozenset(
     {
-        AuditEvent,
-        BrowserSession,
-        Eligibility,
-        EnrolmentRow,
-        EnvironmentRow,
-        LabelSet,
-        TokenRow,
-        PendingAnalysis,
-        WorkerRow,
-        WriteProbe,
+        models.AuditEvent,
+        models.BrowserSession,
+        models.Eligibility,
+        models.EnrolmentRow,
+        models.EnvironmentRow,
+        models.LabelSet,
+        models.TokenRow,
+        models.PendingAnalysis,
+        models.WorkerRow,
+        models.WriteProbe,
     }
 )
 """What is of nobody in particular."""
-FOR_ALL: frozenset[type[Base]] = frozenset({ThresholdRow})
+FOR_ALL: frozenset[type[Base]] = frozenset({models.ThresholdRow})
 """What is of one project, or holds in all and is seen in each."""
 _BOUND = "project"
 """Where a session remembers to which project it is bound."""
@@ -124,7 +88,7 @@ def revisions_seen(session: Session, names: Collection[str]) -> list[str]:
     """
     if _BOUND not in session.info:
         return sorted(names)
-    query = select(Revision.name).where(Revision.name.in_(names))
+    query = select(models.Revision.name).where(models.Revision.name.in_(names))
     return sorted(session.scalars(query))
 
 
@@ -156,9 +120,9 @@ def _criteria(project: str) -> Sequence[Any]:
         for model, columns in THROUGH.items()
     ]
     # The threshold of a series that is of no project holds for that series alone.
-    of_all = and_(ThresholdRow.project == "", ThresholdRow.series_id.is_(None))
-    seen = or_(ThresholdRow.project == project, of_all)
-    return (*criteria, *through, with_loader_criteria(ThresholdRow, seen, include_aliases=True))
+    of_all = and_(models.ThresholdRow.project == "", models.ThresholdRow.series_id.is_(None))
+    seen = or_(models.ThresholdRow.project == project, of_all)
+    return (*criteria, *through, with_loader_criteria(models.ThresholdRow, seen, include_aliases=True))
 
 
 def _of_owner(column: _Column, owner: _Column, project: str) -> ColumnElement[bool]:

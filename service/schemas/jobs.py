@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Generic, Protocol, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 from pydantic import Field
 
@@ -12,19 +11,6 @@ from benchmarks.contracts import AttemptState, Case, JobState, Progress, Purpose
 from service.schemas.document import Document
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
-
-
-class Paged(Protocol[T_co]):
-    """A page of a query."""
-
-    @property
-    def items(self) -> Sequence[T_co]:
-        """The items of the page."""
-
-    @property
-    def next_cursor(self) -> str | None:
-        """The cursor of the next page."""
 
 
 class Listing(Document, Generic[T]):
@@ -32,11 +18,6 @@ class Listing(Document, Generic[T]):
 
     items: list[T]
     next_cursor: str | None
-
-    @classmethod
-    def of(cls, page: Paged[T]) -> Listing[T]:
-        """Show a page."""
-        return cls(items=list(page.items), next_cursor=page.next_cursor)
 
 
 class AttemptView(Document):

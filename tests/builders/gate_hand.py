@@ -40,7 +40,9 @@ class GateHand:
 
     def look(self) -> list[str]:
         """What the background does every few seconds."""
-        return comparisons.advance_all(self.client.app.state.database)  # type: ignore[attr-defined]
+        database = self.client.app.state.database  # type: ignore[attr-defined]
+        moved_on = comparisons.advance_after(database, "")
+        return [comparison_id for comparison_id, was_decided in moved_on if was_decided]
 
     def measure(self, script: Script, most: int = 200) -> int:
         """Take and finish jobs while there are any; give how many there were."""

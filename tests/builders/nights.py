@@ -102,11 +102,11 @@ class Team:
                 submit.submit(session, request, now_of(session))
         opened: list[str] = []
         while self._work():
-            comparisons.advance_all(self.database)
+            list(comparisons.advance_after(self.database, ""))
             opened += confirm.follow_all(self.database)
             while (looked := pipeline.look(self.database, lambda _: None, self.daily)).notes:
                 opened += looked.opened
-            comparisons.advance_all(self.database)
+            list(comparisons.advance_after(self.database, ""))
         return opened
 
     def _work(self) -> int:
