@@ -91,9 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="seed of weights and of input order")
     parser.add_argument("--data-root", type=Path, help="your own ImageFolder or token file")
     parser.add_argument(
-        "--trace",
-        type=Path,
-        help="profile, and keep the Chrome trace in this file (.json, .gz)",
+        "--trace", type=Path, help="profile, and keep the Chrome trace in this file (.json, .gz)"
     )
     return parser
 

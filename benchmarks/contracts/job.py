@@ -9,22 +9,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from benchmarks.contracts import values
 from benchmarks.contracts.case import BESIDE, Case, Protocol
-from benchmarks.contracts.values import (
-    Contract,
-    Count,
-    Flag,
-    Id,
-    Labels,
-    Line,
-    Moment,
-    Name,
-    Number,
-    Revision,
-    Secret,
-    Share,
-    Worded,
-)
 
 
 class Purpose(StrEnum):
@@ -36,37 +22,37 @@ class Purpose(StrEnum):
     """Two revisions beside each other; kept and shown, and no point in any series."""
 
 
-class JobSpec(Contract):
+class JobSpec(values.Contract):
     """One case to be measured at one revision."""
 
     case: Case
-    revision: Revision
-    revision_at: Moment | None = None
+    revision: values.Revision
+    revision_at: values.Moment | None = None
     """When the revision was made; it orders the history. Without it: when it was first seen."""
     protocol: Protocol = Protocol()
-    suite: Name | None = None
+    suite: values.Name | None = None
     purpose: Purpose = Purpose.HISTORY
-    requires: Labels = Field(default_factory=dict)
+    requires: values.Labels = Field(default_factory=dict)
     """Labels that the worker must have, word for word."""
     priority: Annotated[int, Field(strict=True, ge=-100, le=100)] = 0
     timeout_s: Annotated[float, Field(strict=True, gt=0, le=86_400)] = 1_800.0
     """Wall-clock limit of one attempt."""
     replicate: Annotated[int, Field(strict=True, ge=1, le=50)] = 1
     """Number of this process among those of the protocol, from 1. Each is a job of its own."""
-    rerun_of: Id | None = None
+    rerun_of: values.Id | None = None
 
 
 Device = Annotated[
-    str, Field(pattern=r"^(cpu|cuda(:\d+)?)$"), Worded("must be cpu, cuda or cuda:N")
+    str, Field(pattern=r"^(cpu|cuda(:\d+)?)$"), values.Worded("must be cpu, cuda or cuda:N")
 ]
 
 
-class ProcessSpec(Contract):
+class ProcessSpec(values.Contract):
     """One process of a job, as a supervisor writes it to the standard input of that process."""
 
     case: Case
     protocol: Protocol = Protocol()
-    seed: Count = 0
+    seed: values.Count = 0
     """Seed of the weights and of the input order."""
     device: Device | None = None
     """Without it the first GPU, or the CPU."""
@@ -74,9 +60,9 @@ class ProcessSpec(Contract):
     """The user's own images or tokens."""
     trace: Path | None = None
     """The file for the profiler's Chrome trace; naming one asks for the profile."""
-    beat: tuple[Number, Number] | None = None
+    beat: tuple[values.Number, values.Number] | None = None
     """Rates of FULL and SYNTH: a case that beats neither is timed and no more."""
-    events_fd: Count | None = None
+    events_fd: values.Count | None = None
     """The descriptor to write an `Event` a line to."""
 
     def document(self, events_fd: int) -> bytes:
@@ -105,12 +91,7 @@ class JobState(StrEnum):
 
 
 FINAL_STATES = frozenset(
-    {
-        JobState.SUCCEEDED,
-        JobState.FAILED,
-        JobState.CANCELLED,
-        JobState.QUARANTINED,
-    }
+    {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.QUARANTINED}
 )
 
 
@@ -147,74 +128,74 @@ FOLDER = "folder"
 """The label by which a worker's folder is told from that of another worker of the same name."""
 
 
-class Worker(Contract):
+class Worker(values.Contract):
     """A worker's description of itself for the service."""
 
-    name: Name
-    labels: Labels = Field(default_factory=dict)
-    version: Line = ""
-    revisions: Annotated[tuple[Revision, ...], Field(max_length=1_000)] | None = None
+    name: values.Name
+    labels: values.Labels = Field(default_factory=dict)
+    version: values.Line = ""
+    revisions: Annotated[tuple[values.Revision, ...], Field(max_length=1_000)] | None = None
     """Revisions whose own code it can run. Empty: it runs what is installed, whatever a job names.
     None: it does not say, as a worker of an earlier version."""
 
 
-class Claim(Contract):
+class Claim(values.Contract):
     """A request for work. The same ``claim_id`` always gets the same lease back."""
 
-    worker: Name
-    claim_id: Id
+    worker: values.Name
+    claim_id: values.Id
     wait_s: Annotated[float, Field(strict=True, ge=0, le=30)] = 0.0
     """How long the service may hold the request open when there is no work."""
 
 
-class Lease(Contract):
+class Lease(values.Contract):
     """A job handed to a worker for a limited time.
 
     Durations, not instants: the worker measures them with its own monotonic clock, from the
     moment it *sent* the request, so that it always stops before the service hands the job on.
     """
 
-    job_id: Id
+    job_id: values.Id
     attempt: Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
-    secret: Secret
+    secret: values.Secret
     spec: JobSpec
     lease_s: Annotated[float, Field(strict=True, gt=0, le=1e9)]
     heartbeat_s: Annotated[float, Field(strict=True, gt=0, le=1e9)]
-    group: Id
+    group: values.Id
     """The case's first job: compiled code is kept under its name for the other replicates."""
 
 
-class Progress(Contract):
+class Progress(values.Contract):
     """The progress of a running measurement, for people who watch."""
 
     replicate: Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)] = 1
     replicates: Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)] = 1
-    phase: Name
+    phase: values.Name
     """build, first_step, warmup, full, synth ..."""
-    step: Count = 0
-    fraction: Share = 0.0
+    step: values.Count = 0
+    fraction: values.Share = 0.0
     """Share of this replicate that is done, as far as it can be foreseen."""
-    throughput: Number | None = None
-    unit: Line | None = None
+    throughput: values.Number | None = None
+    unit: values.Line | None = None
 
 
-class Heartbeat(Contract):
+class Heartbeat(values.Contract):
     """A worker's sign of life for one attempt."""
 
     progress: Progress | None = None
 
 
-class Renewal(Contract):
+class Renewal(values.Contract):
     """The answer to a heartbeat."""
 
     lease_s: Annotated[float, Field(strict=True, gt=0, le=1e9)]
-    cancel: Flag = False
+    cancel: values.Flag = False
     """The job was cancelled: stop the child and report an attempt that was cancelled."""
 
 
-class Event(Contract):
+class Event(values.Contract):
     """One line on the child's event pipe: where it is, and that it is alive."""
 
-    at_s: Number
+    at_s: values.Number
     """CLOCK_MONOTONIC when it was written."""
     progress: Progress

@@ -55,13 +55,7 @@ class Environment(Contract):
         return {name: self.facts[name] for name in COMPARABILITY if name in self.facts}
 
 
-COMPARABILITY = (
-    "hw.device",
-    "hw.gpu.name",
-    "hw.cpu.model",
-    "hw.cpu.usable",
-    "sw.data",
-)
+COMPARABILITY = ("hw.device", "hw.gpu.name", "hw.cpu.model", "hw.cpu.usable", "sw.data")
 """Kind of hardware and of data, never a software version: a new driver must show up as a change
 *inside* a series, not start a new one. Nothing here may be an unstable reading."""
 

@@ -7,12 +7,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from benchmarks.contracts import values
 from benchmarks.contracts.canary import Canary
 from benchmarks.contracts.case import Case, Protocol
 from benchmarks.contracts.efficiency import Efficiency
 from benchmarks.contracts.measurement import Environment, Replicate, Sample
 from benchmarks.contracts.parity import Parity
-from benchmarks.contracts.values import Contract, Count, Line, Moment, Name, Number, Text, Value
 
 
 class Status(StrEnum):
@@ -57,56 +57,56 @@ class Bottleneck(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Suggestion(Contract):
+class Suggestion(values.Contract):
     """A value on an axis that may lift the limit, and what speaks for it."""
 
-    axis: Name
-    value: Value
-    sentence: Line
-    speedup: Number | None = None
+    axis: values.Name
+    value: values.Value
+    sentence: values.Line
+    speedup: values.Number | None = None
     """As measured on a neighbour in the matrix; None where none was."""
 
 
-class Verdict(Contract):
+class Verdict(values.Contract):
     """The bottleneck of a model, with its evidence."""
 
     bottleneck: Bottleneck
     confidence: Literal["high", "low"]
-    sentence: Line
-    evidence: dict[Name, Number] = Field(default_factory=dict, max_length=100)
-    bounds: dict[Name, Number] = Field(default_factory=dict, max_length=100)
+    sentence: values.Line
+    evidence: dict[values.Name, values.Number] = Field(default_factory=dict, max_length=100)
+    bounds: dict[values.Name, values.Number] = Field(default_factory=dict, max_length=100)
     """Speed-up if a cause vanished, such as ``without_input_stall: 1.7``."""
     suggestions: tuple[Suggestion, ...] = Field(default=(), max_length=3)
 
 
-class Rejected(Contract):
+class Rejected(values.Contract):
     """A replicate that was measured again, because the device protected itself meanwhile."""
 
-    replicate: Count
+    replicate: values.Count
     """Which one of the job, from 1."""
-    reasons: tuple[Name, ...] = Field(max_length=100)
+    reasons: tuple[values.Name, ...] = Field(max_length=100)
     """The flags that it was rejected for."""
-    rate: Number
+    rate: values.Number
     """Items per second of its FULL pass, for the record."""
 
 
-class Result(Contract):
+class Result(values.Contract):
     """All that one job found out, in one document."""
 
     schema_version: Annotated[int, Field(strict=True, ge=1, le=1)] = 1
     case: Case
     """As measured: the preset resolved, the axes normalised."""
     status: Status
-    reason: Line = ""
+    reason: values.Line = ""
     """One sentence for a person when the status is not ok."""
-    log_tail: Text = ""
-    measured_at: Moment
+    log_tail: values.Text = ""
+    measured_at: values.Moment
     protocol: Protocol
-    item: Line = "item"
+    item: values.Line = "item"
     """What throughput counts: img, token ..."""
-    batch_items: Count = 0
+    batch_items: values.Count = 0
     """Items per optimizer step."""
-    parameters: Count = 0
+    parameters: values.Count = 0
     environment: Environment
     samples: tuple[Sample, ...] = Field(default=(), max_length=200)
     replicates: tuple[Replicate, ...] = Field(default=(), max_length=50)
@@ -117,10 +117,10 @@ class Result(Contract):
     parity: Parity | None = None
     """Whether the case computes what fp32 eager computes; None: nobody asked."""
     efficiency: Efficiency | None = None
-    trace_absent: Line = ""
+    trace_absent: values.Line = ""
     """Why there is no trace, where one was asked for."""
-    flags: tuple[Name, ...] = Field(default=(), max_length=100)
-    repro: Text = ""
+    flags: tuple[values.Name, ...] = Field(default=(), max_length=100)
+    repro: values.Text = ""
     """The command that measures this case again."""
 
     @model_validator(mode="after")

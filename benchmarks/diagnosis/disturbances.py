@@ -77,8 +77,7 @@ FLAGS = {
         "Some steps are far slower than the median, so mean and median differ by over 2 %.",
     ),
     "loss_not_finite": Flag(
-        Kind.NOTE,
-        "The loss became infinite or not a number; the speed of such a run says little.",
+        Kind.NOTE, "The loss became infinite or not a number; the speed of such a run says little."
     ),
     "updates_discarded": Flag(
         Kind.NOTE,

@@ -146,10 +146,7 @@ def rule(precision: str) -> Rule:
 
 
 def compare(case: Trajectory, base: Trajectory, reference: Reference, by: Rule) -> Parity:
-    """Compare ``case`` with ``reference``, by the limits ``by``.
-
-    ``base`` is the eager case in the same precision.
-    """
+    """Compare ``case`` and its eager ``base`` with ``reference``, by the limits ``by``."""
     losses = _losses(case, base, reference)
     if where := case.unsound:
         sentence = f"The case made NaN or infinity: {where} is not finite."

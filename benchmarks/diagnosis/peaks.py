@@ -77,45 +77,14 @@ PEAKS = (
         2.0e12,
         "NVIDIA H100 Tensor Core GPU data sheet, 2022; its sparse rates halved",
     ),
-    Peak(
-        "NVIDIA A100 SXM 80 GB",
-        ("NVIDIA A100-SXM4-80GB",),
-        108,
-        5120,
-        _A100,
-        _AMPERE,
-        2.039e12,
-        _A100_SHEET,
-    ),
-    Peak(
-        "NVIDIA A100 SXM 40 GB",
-        ("NVIDIA A100-SXM4-40GB",),
-        108,
-        5120,
-        _A100,
-        _AMPERE,
-        1.555e12,
-        _A100_SHEET,
-    ),
-    Peak(
-        "NVIDIA A100 PCIe 80 GB",
-        ("NVIDIA A100 80GB PCIe",),
-        108,
-        5120,
-        _A100,
-        _AMPERE,
-        1.935e12,
-        _A100_SHEET,
-    ),
-    Peak(
-        "NVIDIA A100 PCIe 40 GB",
-        ("NVIDIA A100-PCIE-40GB",),
-        108,
-        5120,
-        _A100,
-        _AMPERE,
-        1.555e12,
-        _A100_SHEET,
+    *(
+        Peak(f"NVIDIA A100 {board}", (name,), 108, 5120, _A100, _AMPERE, bandwidth, _A100_SHEET)
+        for board, name, bandwidth in (
+            ("SXM 80 GB", "NVIDIA A100-SXM4-80GB", 2.039e12),
+            ("SXM 40 GB", "NVIDIA A100-SXM4-40GB", 1.555e12),
+            ("PCIe 80 GB", "NVIDIA A100 80GB PCIe", 1.935e12),
+            ("PCIe 40 GB", "NVIDIA A100-PCIE-40GB", 1.555e12),
+        )
     ),
 )
 

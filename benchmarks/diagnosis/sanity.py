@@ -35,10 +35,7 @@ def not_finite(flags: Iterable[str]) -> str:
 
 
 def lost(before: float, after: float, steps: int) -> bool:
-    """Return True if a gradient scaler discarded so many updates that a pass hardly trained.
-
-    ``before`` and ``after`` are its scale; each discarded update halves it.
-    """
+    """True if a gradient scaler, halved by each discarded update, discarded too many of them."""
     return after < LEAST_SCALE or math.log2(before / after) > max(MOST_SKIPS, LOST_SHARE * steps)
 
 

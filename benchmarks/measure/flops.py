@@ -25,8 +25,7 @@ from benchmarks import contracts, workload_module
 from benchmarks.diagnosis import peaks
 from benchmarks.diagnosis.efficiency import counted
 from benchmarks.diagnosis.peaks import Peak
-from benchmarks.measure import batch_source, flags
-from benchmarks.measure.parity_check import base_of, depends, free
+from benchmarks.measure import batch_source, flags, parity_check
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Context, Recipe
 
@@ -81,13 +80,13 @@ def _kept(
     facts: Mapping[str, str],
     build: Callable[[contracts.Case, Context], Recipe],
 ) -> contracts.Work:
-    eager, row = base_of(case), peaks.match(facts)
-    key = [eager.model_dump(mode="json"), batch, depends(facts), repr(row)]
+    eager, row = parity_check.base_of(case), peaks.match(facts)
+    key = [eager.model_dump(mode="json"), batch, parity_check.depends(facts), repr(row)]
     name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
     path = context.cache / "work" / f"{name}.json"
     with suppress(OSError, ValueError):
         return contracts.Work.model_validate_json(path.read_bytes())
-    free(context.device)
+    parity_check.free(context.device)
     # Few samples of two sizes: nothing for cuDNN to try its algorithms on.
     recipe = replace(build(eager, context), batch=batch, cudnn_benchmark=False)
     flags.put_in_force(recipe)
@@ -106,10 +105,7 @@ def _kept(
 
 
 def count(
-    trainer: Trainer,
-    batch: Batch,
-    flops: float | None = None,
-    peak: tuple[Peak, str] | None = None,
+    trainer: Trainer, batch: Batch, flops: float | None = None, peak: tuple[Peak, str] | None = None
 ) -> contracts.Work:
     """Count the step of a ``trainer`` that is eager, without checkpointing; its weights become
     useless.

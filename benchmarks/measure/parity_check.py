@@ -21,14 +21,12 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import nn
 
-from benchmarks import contracts
+from benchmarks import contracts, workload
 from benchmarks.catalog import catalog
 from benchmarks.diagnosis import parity
-from benchmarks.measure import batch_source, flags
-from benchmarks.measure.failures import classify, is_out_of_memory
+from benchmarks.measure import batch_source, failures, flags
 from benchmarks.measure.trainer import Trainer
 from benchmarks.measure.trajectory import Shelf, TooSlow, follow
-from benchmarks.workload import Batch, Context, Recipe
 
 LIMIT_S = 240.0
 """Longest time for the steps of one reference; a slower model is not compared, with this reason."""
@@ -49,11 +47,11 @@ class Check:
 
     case: contracts.Case
     """Normalised, its preset resolved."""
-    context: Context
+    context: workload.Context
     facts: Mapping[str, str]
-    build: Callable[[contracts.Case, Context], Recipe]
+    build: Callable[[contracts.Case, workload.Context], workload.Recipe]
     tell: Callable[[int], None] = lambda step: None  # noqa: ARG005
-    _inputs: list[Batch] = field(default_factory=list)
+    _inputs: list[workload.Batch] = field(default_factory=list)
     _trajectory: parity.Trajectory | None = None
     _parity: contracts.Parity | None = None
     _skipped: str = ""
@@ -82,7 +80,7 @@ class Check:
         except TooSlow as error:
             self._skipped = f"{what} was not compared: {error}, and {LIMIT_S:g} s are allowed."
         except Exception as error:  # the speed was measured: it is told, and why this is missing
-            status, sentence = classify(error, batch)
+            status, sentence = failures.classify(error, batch)
             if status is contracts.Status.OOM:
                 sentence = f"A batch of {batch} does not fit in this device's memory."
             self._skipped = f"{what} could not be followed: {sentence}"[:500]
@@ -125,14 +123,14 @@ class Check:
         try:
             return self._computed(role, recipe)
         except Exception as error:
-            if not (recipe.blocks and is_out_of_memory(error)):
+            if not (recipe.blocks and failures.is_out_of_memory(error)):
                 raise
         # Outside of the except clause nothing holds the failed step's tensors any more.
         del recipe
         free(self.context.device)
         return self._computed(role, replace(self._recipe(case), checkpointing=True))
 
-    def _computed(self, role: str, recipe: Recipe) -> parity.Trajectory:
+    def _computed(self, role: str, recipe: workload.Recipe) -> parity.Trajectory:
         flags.put_in_force(recipe)
         without_dropout(recipe.model)
         if role == SHAKEN:
@@ -141,7 +139,7 @@ class Check:
         with nullcontext() if role == BASE else _deterministic():
             return follow(trainer, self._inputs, self.context.seed, limit_s=LIMIT_S, tell=self.tell)
 
-    def _recipe(self, case: contracts.Case) -> Recipe:
+    def _recipe(self, case: contracts.Case) -> workload.Recipe:
         return self.build(case, self.context)
 
     def _key(self, role: str, case: contracts.Case) -> str:
@@ -183,7 +181,7 @@ def _with_batch(case: contracts.Case, axes: Mapping[str, str]) -> contracts.Case
     return case.model_copy(update={"axes": dict(sorted({**kept, **axes}.items()))})
 
 
-def inputs(recipe: Recipe, seed: int) -> list[Batch]:
+def inputs(recipe: workload.Recipe, seed: int) -> list[workload.Batch]:
     """Batches on the host, with the loss's own random numbers already drawn."""
     batches = list(itertools.islice(batch_source.batches(recipe, seed), batch_source.RING))
     if recipe.draw is None:

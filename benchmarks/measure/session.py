@@ -45,10 +45,7 @@ def measure(
 def protocol_after(
     spec: contracts.ProcessSpec, full: contracts.Pass, synth: contracts.Pass
 ) -> contracts.Protocol:
-    """Return the protocol for the passes after timing: all of it, or timing only.
-
-    A case that beats neither rate of ``spec.beat`` gets timing only.
-    """
+    """The protocol for later passes: timing only, if neither rate beats ``spec.beat``."""
     beaten = spec.beat is None or full.rate > spec.beat[0] or synth.rate > spec.beat[1]
     return spec.protocol if beaten else spec.protocol.timing_only()
 

@@ -170,9 +170,7 @@ def _arithmetic(dtype: torch.dtype) -> str:
 
 
 def _copied_back(
-    given: Sequence[Tensor],
-    made: Sequence[Tensor],
-    call: tuple[tuple[Any, ...], Mapping[str, Any]],
+    given: Sequence[Tensor], made: Sequence[Tensor], call: tuple[tuple[Any, ...], Mapping[str, Any]]
 ) -> str | None:
     """Name the wait of a copy between host and device; None if the host does not wait."""
     args, kwargs = call

@@ -21,7 +21,6 @@ from benchmarks.measure.conditions import allocator_retries
 from benchmarks.measure.failures import first_line
 from benchmarks.measure.profile import reading, timeline
 from benchmarks.measure.profile.observation import Observation, Observer, implicit_waits
-from benchmarks.measure.profile.timeline import Timeline
 from benchmarks.measure.timestamps import drain
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
@@ -58,7 +57,7 @@ def profile(trainer: Trainer, ring: Sequence[Batch], keep: Path | None = None) -
 
 
 def _observed(
-    profiled: Profile, steady: Timeline, trainer: Trainer, ring: Sequence[Batch]
+    profiled: Profile, steady: timeline.Timeline, trainer: Trainer, ring: Sequence[Batch]
 ) -> Profile:
     """``profiled`` with lines, demands and waits, which one eager step tells."""
     try:
@@ -119,7 +118,7 @@ def _watched(watched: Trainer, batch: Batch) -> tuple[reading.Places, Observatio
     return places, observer.observed
 
 
-def _timed(trainer: Trainer, ring: Sequence[Batch], keep: Path | None) -> Timeline:
+def _timed(trainer: Trainer, ring: Sequence[Batch], keep: Path | None) -> timeline.Timeline:
     """A few profiled steps of the step as it is timed: no stacks, no shapes."""
     feed = cycle(ring)
     plan = schedule(wait=WAIT, warmup=WARM_UP, active=ACTIVE, repeat=1)
