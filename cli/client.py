@@ -14,17 +14,9 @@ from pydantic import TypeAdapter
 
 from cli.exits import Away, Exit, Stop
 from cli.settings import token_for
+from service.schemas import jobs as schemas
 from service.schemas.access import NewToken, Problem
 from service.schemas.catalog import Catalog
-from service.schemas.jobs import (
-    JobView,
-    Listing,
-    ScheduleView,
-    SubmissionSummary,
-    SubmissionView,
-    Submitted,
-    WorkerView,
-)
 from service.schemas.thresholds import ThresholdView
 from worker import http_exchange
 
@@ -70,31 +62,33 @@ class ServiceClient:
         except httpx2.HTTPError:
             return False
 
-    def submit(self, request: Mapping[str, Any], key: str | None = None) -> Submitted:
+    def submit(self, request: Mapping[str, Any], key: str | None = None) -> schemas.Submitted:
         """Submit a suite or cases; the same ``key`` with the same request submits once."""
         answer = self._send("POST", "submissions", json=request, headers=_once(key))
-        return _read(Submitted, answer)
+        return _read(schemas.Submitted, answer)
 
-    def submission(self, submission_id: str, wait_s: float = 0.0) -> SubmissionView:
+    def submission(self, submission_id: str, wait_s: float = 0.0) -> schemas.SubmissionView:
         """A submission with its jobs, at once or when it has finished within ``wait_s``."""
         answer = self._get(f"submissions/{_named(submission_id)}", {"wait_s": wait_s or None})
-        return _read(SubmissionView, answer)
+        return _read(schemas.SubmissionView, answer)
 
-    def submissions(self, **filters: str | int | None) -> Listing[SubmissionSummary]:
+    def submissions(
+        self, **filters: str | int | None
+    ) -> schemas.Listing[schemas.SubmissionSummary]:
         """Submissions, the newest first."""
-        return _read(Listing[SubmissionSummary], self._get("submissions", filters))
+        return _read(schemas.Listing[schemas.SubmissionSummary], self._get("submissions", filters))
 
-    def jobs(self, **filters: str | int | None) -> Listing[JobView]:
+    def jobs(self, **filters: str | int | None) -> schemas.Listing[schemas.JobView]:
         """One page of jobs."""
-        return _read(Listing[JobView], self._get("jobs", filters))
+        return _read(schemas.Listing[schemas.JobView], self._get("jobs", filters))
 
-    def job(self, job_id: str) -> JobView:
+    def job(self, job_id: str) -> schemas.JobView:
         """A job with its attempts."""
-        return _read(JobView, self._get(f"jobs/{_named(job_id)}"))
+        return _read(schemas.JobView, self._get(f"jobs/{_named(job_id)}"))
 
-    def cancel(self, job_id: str) -> JobView:
+    def cancel(self, job_id: str) -> schemas.JobView:
         """Cancel a job; one that is running stops at its worker's next heartbeat."""
-        return _read(JobView, self._send("POST", f"jobs/{_named(job_id)}/cancel"))
+        return _read(schemas.JobView, self._send("POST", f"jobs/{_named(job_id)}/cancel"))
 
     def report(self, submission_id: str, against: str | None = None, form: str = "json") -> str:
         """A submission's results, and the comparison with another revision, as text."""
@@ -132,25 +126,27 @@ class ServiceClient:
         """Fetch the catalog of what can be asked for."""
         return _read(Catalog, self._get("catalog"))
 
-    def workers(self) -> Listing[WorkerView]:
+    def workers(self) -> schemas.Listing[schemas.WorkerView]:
         """Every worker, the last seen first."""
-        return _read(Listing[WorkerView], self._get("workers"))
+        return _read(schemas.Listing[schemas.WorkerView], self._get("workers"))
 
-    def schedules(self) -> Listing[ScheduleView]:
+    def schedules(self) -> schemas.Listing[schemas.ScheduleView]:
         """Every schedule."""
-        return _read(Listing[ScheduleView], self._get("schedules"))
+        return _read(schemas.Listing[schemas.ScheduleView], self._get("schedules"))
 
-    def set_schedule(self, name: str, schedule: Mapping[str, Any]) -> ScheduleView:
+    def set_schedule(self, name: str, schedule: Mapping[str, Any]) -> schemas.ScheduleView:
         """Make a schedule, or replace it."""
-        return _read(ScheduleView, self._send("PUT", f"schedules/{_named(name)}", json=schedule))
+        return _read(
+            schemas.ScheduleView, self._send("PUT", f"schedules/{_named(name)}", json=schedule)
+        )
 
     def delete_schedule(self, name: str) -> None:
         """Forget a schedule; what it has submitted stays."""
         self._delete(f"schedules/{_named(name)}")
 
-    def thresholds(self) -> Listing[ThresholdView]:
+    def thresholds(self) -> schemas.Listing[ThresholdView]:
         """Every threshold."""
-        return _read(Listing[ThresholdView], self._get("thresholds"))
+        return _read(schemas.Listing[ThresholdView], self._get("thresholds"))
 
     def set_threshold(self, threshold: Mapping[str, Any]) -> ThresholdView:
         """Set the threshold of a scope, or replace it."""
@@ -171,9 +167,9 @@ class ServiceClient:
         answer = self._send(method, "/".join(map(_named, path)), json=body, headers=_once(key))
         return answer.text
 
-    def fire(self, name: str) -> Submitted:
+    def fire(self, name: str) -> schemas.Submitted:
         """Submit a schedule's suite now."""
-        return _read(Submitted, self._send("POST", f"schedules/{_named(name)}/fire"))
+        return _read(schemas.Submitted, self._send("POST", f"schedules/{_named(name)}/fire"))
 
     def _delete(self, path: str) -> None:
         answer = self._send("DELETE", path)

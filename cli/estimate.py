@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.catalog import catalog, suites
+from benchmarks import contracts
+from benchmarks.catalog import catalog, precision_tiers, suites
 from benchmarks.catalog.duration import expected_s
-from benchmarks.catalog.precision_tiers import Tier, timed
-from benchmarks.contracts import Case, Protocol
 from service.schemas.catalog import CaseExpectation, Catalog, SuiteView
 from service.schemas.jobs import SubmissionView, Submitted
 from service.schemas.policy import Policy
@@ -19,7 +18,7 @@ def sentence(
     submission: SubmissionView,
     known: Catalog,
     replicates: int | None = None,
-    tier: Tier | None = None,
+    tier: precision_tiers.Tier | None = None,
 ) -> str | None:
     """Estimate the time of a submission: ``About 15 min for 17 cases on one worker``, and the
     basis.
@@ -29,7 +28,7 @@ def sentence(
     suite = _suite(known, submission.suite)
     if suite is None:
         return None
-    asked = timed(tier, suite.protocol) if tier else suite.protocol
+    asked = precision_tiers.timed(tier, suite.protocol) if tier else suite.protocol
     if replicates is not None:
         asked = asked.model_copy(update={"replicates": replicates})
     cases = [job.case for job in submission.cases]
@@ -71,8 +70,8 @@ def _sides(request: Mapping[str, Any], known: Catalog) -> tuple[list[tuple[float
     """Seconds of the first process and of each later one, for every case; and their basis."""
     view = _suite(known, request.get("suite"))
     if view is None:
-        cases = [Case.model_validate(item) for item in request.get("cases", ())]
-        usual, expectations = Protocol(), {}
+        cases = [contracts.Case.model_validate(item) for item in request.get("cases", ())]
+        usual, expectations = contracts.Protocol(), {}
     elif view.name in suites.suites():
         cases = [catalog.normalise(item) for item in suites.suite(view.name).cases]
         usual, expectations = view.protocol, {item.case: item for item in view.cases_expected}
@@ -105,14 +104,17 @@ def left_out(submission: Submitted) -> str | None:
 
 
 def _case_s(
-    case: Case, asked: Protocol, usual: Protocol, expectation: CaseExpectation | None
+    case: contracts.Case,
+    asked: contracts.Protocol,
+    usual: contracts.Protocol,
+    expectation: CaseExpectation | None,
 ) -> float:
     if expectation is None:  # the suite has other cases by now
         return expected_s(case, asked)
     return expectation.expected_s * expected_s(case, asked) / expected_s(case, usual)
 
 
-def _basis(cases: Sequence[Case], expected: Mapping[str, CaseExpectation]) -> str:
+def _basis(cases: Sequence[contracts.Case], expected: Mapping[str, CaseExpectation]) -> str:
     known = [expected[case.key] for case in cases if case.key in expected]
     before = sum(expectation.measured_before for expectation in known)
     if before == 0:

@@ -29,9 +29,21 @@ Database = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a pull request.")]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N.")]
+Preset = Annotated[str | None, typer.Option(help="Size of the case: full on a GPU, tiny on a CPU.")]
+DataRoot = Annotated[
+    Path | None, typer.Option(help="Your own images or tokens instead of the built-in data.")
+]
+Require = Annotated[
+    list[str] | None,
+    typer.Option(metavar="LABEL=VALUE", help="What the worker must be, such as device=cuda."),
+]
+Timeout = Annotated[
+    float | None, typer.Option("--timeout", min=0, help="Wait no longer than these seconds.")
+]
+Limit = Annotated[int, typer.Option(min=1, max=200, help="How many.")]
 Project = Annotated[
-    str | None,
-    typer.Option(help="Whose it is; by default that of your token, or nobody's."),
+    str | None, typer.Option(help="Whose it is; by default that of your token, or nobody's.")
 ]
 Revision = Annotated[
     str | None,

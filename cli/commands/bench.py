@@ -8,12 +8,11 @@ from typing import Annotated
 import typer
 
 from benchmarks import trace_file
-from benchmarks.catalog.precision_tiers import Tier, timed
+from benchmarks.catalog import precision_tiers
 from benchmarks.contracts import Status
-from cli import interrupts, parse_case
+from cli import interrupts, options, parse_case
 from cli.exits import Exit, Stop
 from cli.local.measure import read_protocol, set_up
-from cli.options import Json
 from cli.output import result_panel
 from cli.output.lines import say
 
@@ -26,15 +25,14 @@ def bench(
         list[str] | None, typer.Argument(metavar="[AXIS=VALUE]...", help="Such as precision=bf16.")
     ] = None,
     *,
-    preset: Annotated[
-        str | None, typer.Option(help="Size of the case: full on a GPU, tiny on a CPU.")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N.")] = None,
+    preset: options.Preset = None,
+    device: options.Device = None,
     protocol: Annotated[
         str | None, typer.Option(help="How to time, as JSON, such as '{\"window_max_s\": 5}'.")
     ] = None,
     tier: Annotated[
-        Tier | None, typer.Option(help="How sure: quick (1 process), standard (3) or gate (5).")
+        precision_tiers.Tier | None,
+        typer.Option(help="How sure: quick (1 process), standard (3) or gate (5)."),
     ] = None,
     replicates: Annotated[
         int | None,
@@ -44,9 +42,7 @@ def bench(
         int,
         typer.Option(min=0, help="Seed of weights and data order; each further process adds one."),
     ] = 0,
-    data_root: Annotated[
-        Path | None, typer.Option(help="Your own images or tokens instead of the built-in data.")
-    ] = None,
+    data_root: options.DataRoot = None,
     profile: Annotated[
         bool, typer.Option("--profile", help="Also profile a few steps, and mark their phases.")
     ] = False,
@@ -57,7 +53,7 @@ def bench(
     parity: Annotated[
         bool, typer.Option("--parity", help="Also hold 20 steps against fp32 eager training.")
     ] = False,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Measure one case on this machine, without a service, and print what limits it.
 
@@ -69,7 +65,7 @@ def bench(
     """
     name, size = parse_case.named(workload)
     case = parse_case.case(name, settings or [], preset or size or None)
-    timing = read_protocol(protocol, timed(tier) if tier else None)
+    timing = read_protocol(protocol, precision_tiers.timed(tier) if tier else None)
     if trace is not None and (why := trace_file.fault(trace)):
         raise Stop(why)
     profiled = profile or trace is not None

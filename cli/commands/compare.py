@@ -13,7 +13,7 @@ from rich.text import Text
 from cli import options, revision
 from cli.client import ServiceClient, read
 from cli.exits import Away, Exit, Stop
-from cli.output.console import Console, OutputFormat, chosen, paper, table
+from cli.output import console as output
 from cli.output.lines import remark, say
 from service.schemas import series
 from service.wording import formats
@@ -37,14 +37,14 @@ def compare(
     if a case got slower; else 4 if one lacks a result of either revision, or may have got slower
     and was not measured well enough. A case that is not clear otherwise leaves it at 0.
     """
-    shown_as = chosen(markdown=markdown, as_json=as_json)
+    shown_as = output.chosen(markdown=markdown, as_json=as_json)
     with ServiceClient(url) as client:
         text, compared = _comparison(client, (base, contender), suite, project)
-        if shown_as is OutputFormat.MARKDOWN:
+        if shown_as is output.OutputFormat.MARKDOWN:
             between = (compared.baseline, compared.contender)
             text = client.comparison(*between, suite, project, "markdown")
-    if shown_as is OutputFormat.TABLE:
-        show(compared.changes, compared.baseline, compared.contender, paper())
+    if shown_as is output.OutputFormat.TABLE:
+        show(compared.changes, compared.baseline, compared.contender, output.paper())
     else:
         say(text.rstrip("\n"))
     raise typer.Exit(outcome(compared.changes))
@@ -83,7 +83,7 @@ def outcome(changes: Sequence[series.RevisionChange]) -> Exit:
 
 
 def show(
-    changes: Sequence[series.RevisionChange], baseline: str, contender: str, console: Console
+    changes: Sequence[series.RevisionChange], baseline: str, contender: str, console: output.Console
 ) -> None:
     """Print one line a case."""
     if not changes:
@@ -91,7 +91,7 @@ def show(
         return
     before, after = formats.revision(baseline), formats.revision(contender)
     right = (before, after, "change", "95 % interval")
-    drawn = table("case", *right, "verdict", right=right, whole=("verdict",))
+    drawn = output.table("case", *right, "verdict", right=right, whole=("verdict",))
     drawn.columns[0].min_width = 22
     several = len({change.project for change in changes}) > 1
     for change in changes:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cli import interrupts, parse_case
+from cli import interrupts, options, parse_case
 from cli.durations import seconds
 from cli.local import climb as climbing
 from cli.local.measure import read_protocol, set_up
-from cli.options import Json
 from cli.output import climb_report
 from cli.output.console import Console, paper
 from cli.output.lines import say
@@ -27,17 +25,13 @@ def diagnose(
     budget: Annotated[
         str, typer.Option(metavar="10m", help="Wall clock for all of it, such as 90s or 1h.")
     ] = "10m",
-    preset: Annotated[
-        str | None, typer.Option(help="Size of the case: full on a GPU, tiny on a CPU.")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N.")] = None,
+    preset: options.Preset = None,
+    device: options.Device = None,
     protocol: Annotated[
         str | None, typer.Option(help="How to time, as JSON; what it leaves out stays short.")
     ] = None,
-    data_root: Annotated[
-        Path | None, typer.Option(help="Your own images or tokens instead of the built-in data.")
-    ] = None,
-    as_json: Json = False,
+    data_root: options.DataRoot = None,
+    as_json: options.Json = False,
 ) -> None:
     """Say what stops a case on this machine, try what may lift it, and keep what helped.
 

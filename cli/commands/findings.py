@@ -13,7 +13,7 @@ from cli.client import ServiceClient, read
 from cli.exits import Stop
 from cli.output.console import ROOMY, Console, paper, table
 from cli.output.lines import say
-from service.schemas.findings import AffectedSeries, FindingSummary, FindingView, MorningReport
+from service.schemas import findings as schemas
 from service.schemas.jobs import Listing
 from service.wording import formats
 
@@ -48,7 +48,7 @@ def list_findings(
     kind: Annotated[
         str | None, typer.Option(help="Only these: regression, improvement or bad_node.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 20,
+    limit: options.Limit = 20,
     url: options.Url = options.DEFAULT_URL,
     as_json: options.Json = False,
 ) -> None:
@@ -56,7 +56,7 @@ def list_findings(
     active = None if closed or state is not None else "true"
     with ServiceClient(url) as client:
         text = client.text("findings", state=state, kind=kind, active=active, limit=limit)
-    page = read(Listing[FindingSummary], text)
+    page = read(Listing[schemas.FindingSummary], text)
     if as_json:
         say(text)
     else:
@@ -82,7 +82,7 @@ def report(
     """Show what was found lately, and how much of it is expected to be false."""
     with ServiceClient(url) as client:
         text = client.text("findings", "report", hours=hours)
-    recent = read(MorningReport, text)
+    recent = read(schemas.MorningReport, text)
     if as_json:
         say(text)
         return
@@ -153,7 +153,7 @@ def _by(actor: str | None, version: int | None) -> dict[str, object]:
     return {"actor": account.name_of(actor), **seen}
 
 
-def _print_list(items: Sequence[FindingSummary], none: str) -> None:
+def _print_list(items: Sequence[schemas.FindingSummary], none: str) -> None:
     console = paper()
     wide = console.width >= ROOMY
     more = ("kind", "effect", "owner", "opened") if wide else ()
@@ -166,7 +166,7 @@ def _print_list(items: Sequence[FindingSummary], none: str) -> None:
 
 
 def _show(text: str, *, as_json: bool) -> None:
-    finding = read(FindingView, text)
+    finding = read(schemas.FindingView, text)
     if as_json:
         say(text)
         return
@@ -182,7 +182,7 @@ def _show(text: str, *, as_json: bool) -> None:
         console.print(line, soft_wrap=True)
 
 
-def _facts(one: FindingSummary) -> tuple[tuple[str, str], ...]:
+def _facts(one: schemas.FindingSummary) -> tuple[tuple[str, str], ...]:
     return (
         ("finding", one.id),
         ("what", one.sentence),
@@ -203,13 +203,13 @@ def _facts(one: FindingSummary) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _effect(one: FindingSummary) -> str:
+def _effect(one: schemas.FindingSummary) -> str:
     if one.worst_effect is not None:
         return formats.change(one.worst_effect)
     return "" if one.share is None else f"{formats.size(one.share)} slower"
 
 
-def _moved(one: AffectedSeries) -> str:
+def _moved(one: schemas.AffectedSeries) -> str:
     named = one.series
     between = f"{formats.change(one.effect_low)} to {formats.change(one.effect_high)}"
     ended = f", {_plain(one.ended)}" if one.ended else ""

@@ -57,10 +57,7 @@ def gate(
     policy: Annotated[
         Path | None, typer.Option(help="TOML or JSON file with limits per case: docs/gate.md.")
     ] = None,
-    require: Annotated[
-        list[str] | None,
-        typer.Option(metavar="LABEL=VALUE", help="What the worker must be, such as device=cuda."),
-    ] = None,
+    require: options.Require = None,
     worker: Annotated[str | None, typer.Option(help="The worker that measures both.")] = None,
     project: options.Project = None,
     shown_as: Annotated[

@@ -26,7 +26,7 @@ def list_jobs(
         str | None, typer.Option(help="Only these: queued, running, failed, succeeded ...")
     ] = None,
     revision: Annotated[str | None, typer.Option("--revision", "-r", help="Only these.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 20,
+    limit: options.Limit = 20,
     url: options.Url = options.DEFAULT_URL,
     as_json: options.Json = False,
 ) -> None:

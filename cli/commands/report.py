@@ -28,9 +28,7 @@ def report(
         str | None, typer.Option(metavar="REVISION", help="Compare with this revision.")
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Follow it until it is finished.")] = False,
-    timeout_s: Annotated[
-        float | None, typer.Option("--timeout", min=0, help="Wait no longer than these seconds.")
-    ] = None,
+    timeout_s: options.Timeout = None,
     markdown: options.Markdown = False,
     url: options.Url = options.DEFAULT_URL,
     as_json: options.Json = False,

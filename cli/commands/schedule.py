@@ -48,10 +48,7 @@ def set_schedule(
         str,
         typer.Option(help="date: named after the day; latest: the newest known; fixed:REVISION."),
     ] = "date",
-    require: Annotated[
-        list[str] | None,
-        typer.Option(metavar="LABEL=VALUE", help="What the worker must be, such as device=cuda."),
-    ] = None,
+    require: options.Require = None,
     project: options.Project = None,
     enabled: Annotated[bool, typer.Option("--enabled/--disabled", help="Whether it fires.")] = True,
     url: options.Url = options.DEFAULT_URL,

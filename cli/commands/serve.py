@@ -19,8 +19,7 @@ def serve(
         str, typer.Option(envvar="THROUGHLINE_HOST", help="Address to listen on.")
     ] = "127.0.0.1",
     port: Annotated[
-        int,
-        typer.Option(envvar="THROUGHLINE_PORT", min=1, max=65_535, help="Port to listen on."),
+        int, typer.Option(envvar="THROUGHLINE_PORT", min=1, max=65_535, help="Port to listen on.")
     ] = 8765,
     role: Annotated[
         Literal["all", "web", "analysis"],

@@ -34,10 +34,7 @@ def submit(
     revision: options.Revision = None,
     project: options.Project = None,
     preset: Annotated[str | None, typer.Option(help="For a workload: full or tiny.")] = None,
-    require: Annotated[
-        list[str] | None,
-        typer.Option(metavar="LABEL=VALUE", help="What the worker must be, such as device=cuda."),
-    ] = None,
+    require: options.Require = None,
     priority: Annotated[int, typer.Option(min=-100, max=100, help="Higher goes first.")] = 0,
     tier: Annotated[
         Tier | None,
@@ -59,9 +56,7 @@ def submit(
         str | None, typer.Option(help="The same key submits once, however often CI retries.")
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Follow it and print its results.")] = False,
-    timeout_s: Annotated[
-        float | None, typer.Option("--timeout", min=0, help="Wait no longer than these seconds.")
-    ] = None,
+    timeout_s: options.Timeout = None,
     url: options.Url = options.DEFAULT_URL,
     as_json: options.Json = False,
 ) -> None:
@@ -117,10 +112,7 @@ def _request(
 
 
 def _remarks(
-    client: ServiceClient,
-    request: Mapping[str, Any],
-    submission: jobs.Submitted,
-    tier: Tier | None,
+    client: ServiceClient, request: Mapping[str, Any], submission: jobs.Submitted, tier: Tier | None
 ) -> list[str]:
     """List missing workers, cases that were left out, and the time that the work will take."""
     remarks = (

@@ -13,15 +13,12 @@ from rich.text import Text
 
 from benchmarks.terminal import LINES, printable
 from cli.output.console import Console, paper, table
+from service.schemas import gate as schemas
 from service.schemas.comparisons import ComparisonView
-from service.schemas.gate import CaseFindingView, DecisionView, Outcome
 from service.wording import formats, markdown
 from service.wording.markdown import escape
 
-REGRESSIONS = ("worse", "broken", "parity")
-GOOD = ("better", "same", "allowed", "not_worse")
-_COLOUR = {"better": "green", "same": "green", "allowed": "green", "not_worse": "green"}
-_COLOUR |= dict.fromkeys(REGRESSIONS, "red")
+_COLOUR = dict.fromkeys(schemas.GOOD, "green") | dict.fromkeys(schemas.REGRESSIONS, "red")
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -46,7 +43,7 @@ class Shown:
     """Whether an inconclusive case counts as passed."""
 
     @property
-    def decision(self) -> DecisionView:
+    def decision(self) -> schemas.DecisionView:
         """The decision, which is there."""
         assert self.comparison.decision is not None
         return self.comparison.decision
@@ -91,18 +88,23 @@ class Shown:
     def _tally(self) -> str:
         cases = self.decision.cases
         count = formats.counted(len(cases), "case")
-        wrong = sum(case.verdict in REGRESSIONS for case in cases)
-        open_ = sum(case.verdict not in (*REGRESSIONS, *GOOD, "unsupported") for case in cases)
+        wrong = sum(case.verdict in schemas.REGRESSIONS for case in cases)
+        open_ = sum(
+            case.verdict not in (*schemas.REGRESSIONS, *schemas.GOOD, "unsupported")
+            for case in cases
+        )
         match self.decision.outcome:
-            case Outcome.PASS:
+            case schemas.Outcome.PASS:
                 return f"{count}, none worse than allowed."
-            case Outcome.REGRESSION:
+            case schemas.Outcome.REGRESSION:
                 return f"{wrong} of {count}.{self._chance()}"
-            case Outcome.INCONCLUSIVE if self.comparison.baseline == self.comparison.contender:
+            case schemas.Outcome.INCONCLUSIVE if (
+                self.comparison.baseline == self.comparison.contender
+            ):
                 return f"{count} of one revision against itself, which checks the set-up."
-            case Outcome.INCONCLUSIVE if not open_:
+            case schemas.Outcome.INCONCLUSIVE if not open_:
                 return f"{count}, none of which could be compared."
-            case Outcome.INCONCLUSIVE:
+            case schemas.Outcome.INCONCLUSIVE:
                 return f"{open_} of {count} could not be decided; the sentences say why."
 
     def _chance(self) -> str:
@@ -155,9 +157,8 @@ class Shown:
 
     def _junit(self) -> str:
         comparison = self.comparison
-        suite = ET.Element("testsuite")
-        suite.set("name", _xml(f"throughline gate {comparison.baseline} -> {comparison.contender}"))
-        suite.set("timestamp", comparison.created_at.isoformat())
+        name = _xml(f"throughline gate {comparison.baseline} -> {comparison.contender}")
+        suite = ET.Element("testsuite", name=name, timestamp=comparison.created_at.isoformat())
         for case in self.decision.cases:
             self._add_case(suite, case)
         self._add_gate(suite)
@@ -180,31 +181,27 @@ class Shown:
         """Add an error for an inconclusive gate without one: a file without errors reads as a
         pass."""
         has_error = any(suite.findall(f"testcase/{tag}") for tag in ("failure", "error"))
-        if self.decision.outcome is not Outcome.INCONCLUSIVE or self.lenient or has_error:
+        if self.decision.outcome is not schemas.Outcome.INCONCLUSIVE or self.lenient or has_error:
             return
-        element = ET.SubElement(suite, "testcase")
-        element.set("classname", "throughline.gate")
-        element.set("name", "gate")
-        error = ET.SubElement(element, "error")
-        error.set("message", _xml(self.decision.sentence))
-        error.set("type", self.decision.outcome.value)
+        element = ET.SubElement(suite, "testcase", classname="throughline.gate", name="gate")
+        message, kind = _xml(self.decision.sentence), self.decision.outcome.value
+        ET.SubElement(element, "error", message=message, type=kind)
 
-    def _add_case(self, suite: ET.Element, case: CaseFindingView) -> None:
-        element = ET.SubElement(suite, "testcase")
-        element.set("classname", "throughline.gate")
-        element.set("name", _xml(case.case_key))
-        if case.verdict in GOOD:
+    def _add_case(self, suite: ET.Element, case: schemas.CaseFindingView) -> None:
+        name = _xml(case.case_key)
+        element = ET.SubElement(suite, "testcase", classname="throughline.gate", name=name)
+        if case.verdict in schemas.GOOD:
             return
-        tag = "failure" if case.verdict in REGRESSIONS else "error"
+        tag = "failure" if case.verdict in schemas.REGRESSIONS else "error"
         if case.verdict == "unsupported" or (tag == "error" and self.lenient):
             tag = "skipped"
-        remark = ET.SubElement(element, tag)
-        remark.set("message", _xml(f"{plain(case.verdict)}: {case.sentence}"))
+        message = _xml(f"{plain(case.verdict)}: {case.sentence}")
+        remark = ET.SubElement(element, tag, message=message)
         if tag != "skipped":
             remark.set("type", case.verdict)
 
 
-def _cells(case: CaseFindingView) -> tuple[str, ...]:
+def _cells(case: schemas.CaseFindingView) -> tuple[str, ...]:
     if not case.metrics:
         empty = (formats.DASH,) * 4
         return (case.case_key, *empty, str(case.pairs), plain(case.verdict))

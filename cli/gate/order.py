@@ -61,15 +61,10 @@ class GateOptions:
             "requires": parse_case.labels(self.requires),
             "source": "gate",
         }
-        if self.suite is not None:
-            request["suite"] = self.suite
-        else:
+        optional = {"suite": self.suite, "worker": self.worker, "project": self.project}
+        if self.suite is None:
             request["cases"] = [_case(words) for words in self.cases]
-        if self.worker is not None:
-            request["worker"] = self.worker
-        if self.project is not None:
-            request["project"] = self.project
-        return request
+        return request | {name: value for name, value in optional.items() if value is not None}
 
     def _policy(self) -> dict[str, Any]:
         options = {"max_regression": self.max_regression, "margin": self.margin}

@@ -34,7 +34,7 @@ def _insist(host: str, port: int) -> None:
     if not _is_free(host, port):
         raise Stop(
             f"Port {port} is in use, perhaps by another Throughline: look at "
-            f"http://{host}:{port}/, or name another port with --port.",
+            f"http://{host}:{port}/, or name another port with --port."
         )
 
 

@@ -64,14 +64,6 @@ class Child:
         if self.returncode is None:
             os.kill(self.pid, signal.SIGTERM)
 
-    def wait(self, timeout_s: float) -> bool:
-        """Wait until it has ended; False when ``timeout_s`` was not enough."""
-        try:
-            self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
-
     def kill(self) -> None:
         """Kill the process and its descendants, also in other sessions; wait for its end."""
         process_tree.end(self._tree, 0.0, _KILL_S)

@@ -18,10 +18,7 @@ _NOT_WRITTEN = frozenset(
 
 
 def show_on_any_terminal() -> None:
-    """Let a character that the terminal does not have be a question mark, and no error.
-
-    What is shown may have taken minutes to measure.
-    """
+    """Let a character that the terminal does not have be a question mark, and no error."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors in {"strict", "surrogateescape"}:
             stream.reconfigure(errors="replace")

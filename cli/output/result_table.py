@@ -113,12 +113,7 @@ def _cells(row: Row, among: Sequence[Row]) -> tuple[str | Text, ...]:
     estimate = row.throughput
     rate = formats.quantity(estimate.value, row.unit)
     spread = formats.half_width(estimate.value, estimate.low, estimate.high, row.unit)
-    return (
-        name,
-        f"{rate} {spread:>8}",
-        _speedup(row, among),
-        row.bottleneck or formats.DASH,
-    )
+    return (name, f"{rate} {spread:>8}", _speedup(row, among), row.bottleneck or formats.DASH)
 
 
 def _speedup(row: Row, among: Sequence[Row]) -> str:

@@ -63,7 +63,7 @@ SHARED: frozenset[type[models.Base]] = frozenset(
     }
 )
 """What is of nobody in particular."""
-FOR_ALL: frozenset[type[Base]] = frozenset({models.ThresholdRow})
+FOR_ALL: frozenset[type[models.Base]] = frozenset({models.ThresholdRow})
 """What is of one project, or holds in all and is seen in each."""
 _BOUND = "project"
 """Where a session remembers to which project it is bound."""
@@ -122,7 +122,11 @@ def _criteria(project: str) -> Sequence[Any]:
     # The threshold of a series that is of no project holds for that series alone.
     of_all = and_(models.ThresholdRow.project == "", models.ThresholdRow.series_id.is_(None))
     seen = or_(models.ThresholdRow.project == project, of_all)
-    return (*criteria, *through, with_loader_criteria(models.ThresholdRow, seen, include_aliases=True))
+    return (
+        *criteria,
+        *through,
+        with_loader_criteria(models.ThresholdRow, seen, include_aliases=True),
+    )
 
 
 def _of_owner(column: _Column, owner: _Column, project: str) -> ColumnElement[bool]:

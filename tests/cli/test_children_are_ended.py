@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cli.local.processes import Child, stop
+from cli.local.processes import Child, stop, wait_for
 
 STUBBORN = (
     "import signal, time\n"
@@ -85,7 +85,7 @@ def test_a_grandchild_in_its_own_session_is_killed_too(tmp_path: Path) -> None:
 def test_the_last_lines_are_those_of_this_start(tmp_path: Path) -> None:
     for word in ("first", "second"):
         child = start(f"print({word!r})", tmp_path)
-        assert child.wait(15.0)
+        assert wait_for([child], 15.0)
     assert child.last_lines() == ["second"]
 
 
@@ -108,7 +108,7 @@ def test_a_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("patience_s", [0.0, 5.0])
 def test_stopping_what_has_ended_already_is_no_error(tmp_path: Path, patience_s: float) -> None:
     child = start("pass", tmp_path)
-    assert child.wait(15.0)
+    assert wait_for([child], 15.0)
     stop([child], patience_s)
     assert child.returncode == 0
 
