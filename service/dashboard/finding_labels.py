@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from service.findings.lifecycle import ACTIONS, Action
+from service.dashboard.labels import plain
+from service.findings.lifecycle import ACTIONS, STEPS, Action
 from service.history.description import NoiseView
 from service.models import ConfirmationState, FindingState
 from service.schemas import findings as schemas
@@ -22,14 +23,6 @@ CERTAINTIES = {
         "The history alone: the new level has stood for several points. It was not measured again.",
     ),
 }
-STEPS = {
-    "open": "found it",
-    "join": "added series",
-    "move": "moved it",
-    "plan": "planned",
-    **{name: action.past for name, action in ACTIONS.items()},
-}
-"""Every step in the history of a finding."""
 PARTS = {
     schemas.Part.ENVIRONMENT: "environment",
     schemas.Part.INPUT: "input",
@@ -63,6 +56,11 @@ WORTH_TELLING = 0.001
 def offers(state: FindingState) -> dict[str, Action]:
     """List the actions that are possible in a state, by name."""
     return {name: action for name, action in ACTIONS.items() if state in action.seen}
+
+
+def done(action: str) -> str:
+    """Say in the past tense what was done with a finding."""
+    return STEPS.get(action) or plain(action)
 
 
 def effect(finding: schemas.FindingSummary) -> str:
