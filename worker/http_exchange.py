@@ -61,9 +61,7 @@ class Exchange:
         """``timeout``, in s, is for each step of a request: to connect, to send, to receive."""
         # A small compressed answer could unpack to any size.
         self._http = httpx2.AsyncClient(
-            base_url=base_url,
-            timeout=timeout,
-            headers={**headers, "Accept-Encoding": "identity"},
+            base_url=base_url, timeout=timeout, headers={**headers, "Accept-Encoding": "identity"}
         )
         self._stack = ExitStack()
 

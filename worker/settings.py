@@ -53,9 +53,7 @@ class Settings(BaseSettings):
     worker_name: str = ""
     """Unique among workers; empty: made from the host and the device."""
     device: Annotated[
-        str,
-        Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$"),
-        Worded("must be auto, cpu, cuda or cuda:N"),
+        str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$"), Worded("must be auto, cpu, cuda or cuda:N")
     ] = "auto"
     """``auto`` is the first NVIDIA GPU, or the CPU without one."""
     labels: dict[str, str] = Field(default_factory=dict)

@@ -9,16 +9,8 @@ from math import ceil
 from statistics import fmean, pstdev
 from typing import Literal
 
+from benchmarks import contracts
 from benchmarks.catalog.metrics import sample
-from benchmarks.contracts import (
-    Pass,
-    Replicate,
-    Result,
-    Sample,
-    Telemetry,
-    Trace,
-    Window,
-)
 from benchmarks.contracts.bounds import pass_readings
 from benchmarks.diagnosis.disturbances import CLOCK_UNSTABLE, OTHER_PROCESSES
 from benchmarks.diagnosis.disturbances import THROTTLED as HELD_BACK
@@ -48,7 +40,9 @@ class Reading:
     """Compute processes that are not ours."""
 
 
-def cut(readings: Sequence[Reading], window: Window, processes: int = 1) -> Telemetry | None:
+def cut(
+    readings: Sequence[Reading], window: contracts.Window, processes: int = 1
+) -> contracts.Telemetry | None:
     """The readings of a pass's ``window``, or None if it holds fewer than two.
 
     If a result has no room for all, because the ``processes`` of the job share it, every second or
@@ -60,11 +54,12 @@ def cut(readings: Sequence[Reading], window: Window, processes: int = 1) -> Tele
         return None
     names = set.intersection(*(set(reading.channels) for reading in inside))
     kept = inside[:: ceil(len(inside) / pass_readings(processes, len(names)))]
-    return Telemetry(
+    return contracts.Telemetry(
         hz=(len(kept) - 1) / (kept[-1].at_s - kept[0].at_s),
-        t_s=Trace.of(reading.at_s - window.start_s for reading in kept),
+        t_s=contracts.Trace.of(reading.at_s - window.start_s for reading in kept),
         channels={
-            name: Trace.of(reading.channels[name] for reading in kept) for name in sorted(names)
+            name: contracts.Trace.of(reading.channels[name] for reading in kept)
+            for name in sorted(names)
         },
         reasons=_shares([reading.reasons for reading in inside if reading.reasons is not None]),
         energy_j=_energy(readings, window),
@@ -80,7 +75,7 @@ def _shares(masks: Sequence[int]) -> dict[str, float]:
     }
 
 
-def _energy(readings: Sequence[Reading], window: Window) -> float | None:
+def _energy(readings: Sequence[Reading], window: contracts.Window) -> float | None:
     """Energy used in ``window``, the counter interpolated at its two ends, in J."""
     if window.end_s - window.start_s < ENERGY_NEEDS_S:
         return None
@@ -101,7 +96,7 @@ def _at(curve: Sequence[tuple[float, float]], when: float) -> float | None:
     return e0 + (e1 - e0) * (when - t0) / (t1 - t0)
 
 
-def attach(result: Result, readings: Sequence[Reading]) -> Result:
+def attach(result: contracts.Result, readings: Sequence[Reading]) -> contracts.Result:
     """``result`` of one child with the device's telemetry, and the samples that it allows."""
     if not result.replicates or not readings:
         return _beside_others(result, readings)
@@ -117,16 +112,16 @@ def attach(result: Result, readings: Sequence[Reading]) -> Result:
     return result.model_copy(update={"replicates": replicates, "samples": samples})
 
 
-def _beside_others(result: Result, readings: Sequence[Reading]) -> Result:
+def _beside_others(result: contracts.Result, readings: Sequence[Reading]) -> contracts.Result:
     if not any(reading.others for reading in readings) or OTHER_PROCESSES in result.flags:
         return result
     return result.model_copy(update={"flags": (*result.flags, OTHER_PROCESSES)})
 
 
 def _with_telemetry(
-    replicate: Replicate, readings: Sequence[Reading], highest_hz: float, processes: int
-) -> Replicate:
-    passes: dict[Literal["full", "synth"], Pass] = {
+    replicate: contracts.Replicate, readings: Sequence[Reading], highest_hz: float, processes: int
+) -> contracts.Replicate:
+    passes: dict[Literal["full", "synth"], contracts.Pass] = {
         "full": replicate.full,
         "synth": replicate.synth,
     }
@@ -136,7 +131,7 @@ def _with_telemetry(
     return replicate.model_copy(update={"telemetry": telemetry, "flags": tuple(flags)})
 
 
-def _flags(watched: Sequence[Telemetry], highest_hz: float) -> list[str]:
+def _flags(watched: Sequence[contracts.Telemetry], highest_hz: float) -> list[str]:
     """List the flags of these readings; nothing is dropped for them."""
     flags = []
     if any(_held_back(one, highest_hz) for one in watched):
@@ -148,7 +143,7 @@ def _flags(watched: Sequence[Telemetry], highest_hz: float) -> list[str]:
     return flags
 
 
-def _held_back(telemetry: Telemetry, highest_hz: float) -> bool:
+def _held_back(telemetry: contracts.Telemetry, highest_hz: float) -> bool:
     """Return True if it protected itself, or its clock was low without power cap or idling."""
     if any(telemetry.reasons.get(name, 0) > 0 for name in THROTTLED):
         return True
@@ -162,12 +157,12 @@ def _held_back(telemetry: Telemetry, highest_hz: float) -> bool:
     return not explained and fmean(clock.values()) < THROTTLED_CLOCK * highest_hz
 
 
-def _unsteady(trace: Trace | None) -> bool:
+def _unsteady(trace: contracts.Trace | None) -> bool:
     clocks = trace.values() if trace else []
     return bool(clocks) and pstdev(clocks) > CLOCK_STEADY * fmean(clocks)
 
 
-def _samples(replicate: Replicate) -> list[Sample]:
+def _samples(replicate: contracts.Replicate) -> list[contracts.Sample]:
     """Power, clock and energy per item over the FULL pass, as far as the device tells them."""
     telemetry = replicate.telemetry.get("full")
     if telemetry is None:
@@ -184,7 +179,7 @@ def _samples(replicate: Replicate) -> list[Sample]:
     return samples + _cycles(replicate)
 
 
-def _cycles(replicate: Replicate) -> list[Sample]:
+def _cycles(replicate: contracts.Replicate) -> list[contracts.Sample]:
     """SM cycles per SYNTH step: what a step costs at whatever clock the power limit allowed."""
     telemetry = replicate.telemetry.get("synth")
     clock = telemetry.channels.get("sm_clock_hz") if telemetry else None
@@ -194,7 +189,7 @@ def _cycles(replicate: Replicate) -> list[Sample]:
     return [sample("cycles_per_step", step_s * fmean(clock.values()))]
 
 
-def flagged(result: Result, flags: Sequence[str]) -> Result:
+def flagged(result: contracts.Result, flags: Sequence[str]) -> contracts.Result:
     """``result`` with ``flags`` on its replicates, or on itself where it has none."""
     if not result.replicates:
         return result.model_copy(update={"flags": tuple(dict.fromkeys((*result.flags, *flags)))})
