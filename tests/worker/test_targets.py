@@ -189,10 +189,12 @@ def test_a_folder_that_is_not_there_yet_holds_no_revision(chosen, checkouts):
 
 
 def test_what_is_deployed_later_is_told_while_the_worker_waits_and_while_it_measures(
-    worker, service, chosen, checkouts, deploy
+    worker, service, chosen, checkouts, deploy, monkeypatch
 ):
+    monkeypatch.setattr(looked, "LOOK_S", 0.1)
     deploy("abc")
-    with worker(worker_target=chosen.worker_target, child_command=chosen.child_command):
+    told = {"worker_target": chosen.worker_target, "child_command": chosen.child_command}
+    with worker(**told) as stop:
         eventually(lambda: service.workers)
         assert "abc" in service.workers["w1"].revisions
         deploy("later")
@@ -202,6 +204,7 @@ def test_what_is_deployed_later_is_told_while_the_worker_waits_and_while_it_meas
         deploy("latest")
         eventually(lambda: "latest" in service.workers["w1"].revisions)
         assert not service.results, "the job is still being measured"
+        stop.ask()  # and once more at the end of the block: its case never ends by itself
 
 
 def test_a_worker_without_a_target_says_that_it_has_no_revision_of_its_own(worker, service):
