@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from service.analysis.attribution.environment import DIGESTS, changed
 from service.dashboard.figures import EnvironmentMark
@@ -75,6 +76,15 @@ class EnvironmentChange:
 
 
 @dataclass(frozen=True, slots=True)
+class EnvironmentHistory:
+    """The changes of environment along a history, and what changes too often to be one."""
+
+    changes: tuple[EnvironmentChange, ...]
+    restless: tuple[str, ...]
+    """Facts that are another at more than `RESTLESS` of some worker's measurements."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Step:
     """Two measurements of one worker, one after the other, in unlike environments."""
 
@@ -132,61 +142,79 @@ def around_changes(points: Sequence[SeriesPoint]) -> set[str]:
     return {points[index].environment for step in newest for index in step}
 
 
-def changes(
+def history_of(
     points: Sequence[SeriesPoint], facts: Mapping[str, Mapping[str, str]]
-) -> tuple[EnvironmentChange, ...]:
+) -> EnvironmentHistory:
     """List the changes of environment along a history; ``facts`` is by environment digest.
 
     What several workers changed at the same revisions, or of the same facts while others had not
     measured yet, is one change. A step whose facts are not known is none.
     """
+    steps = list(_known_steps(points, facts))
+    since = steps[0].before if steps else 0
+    measured = Counter(point.worker for point in points[since:])
+    moved = Counter((step.worker, fact) for step in steps for fact in step.facts)
+    restless = {
+        (worker, fact)
+        for (worker, fact), count in moved.items()
+        if count > max(FEW, RESTLESS * measured[worker])
+    }
     groups: list[list[_Step]] = []
-    for step in _telling_steps(points, facts):
-        group = next((group for group in groups[::-1] if _joins(points, group, step)), None)
-        if group is None:
-            groups.append([step])
-        else:
-            group.append(step)
-    return tuple(_change(points, number, group) for number, group in enumerate(groups, start=1))
+    for step in steps:
+        kept = tuple(d for d in step.differences if (step.worker, d.fact) not in restless)
+        if any(difference.fact not in DIGESTS for difference in kept):
+            _put(points, groups, replace(step, differences=kept))
+    spans = _spans(points)
+    return EnvironmentHistory(
+        tuple(_change(points, spans, number, group) for number, group in enumerate(groups, 1)),
+        tuple(sorted({fact for _, fact in restless} - DIGESTS)),
+    )
 
 
-def _telling_steps(
+def _known_steps(
     points: Sequence[SeriesPoint], facts: Mapping[str, Mapping[str, str]]
 ) -> Iterator[_Step]:
-    """The steps at which a fact changed that says what changed, by the first point after them."""
-    steps = []
+    """The steps of workers whose facts are known, in the order of the points after them."""
     for before, after in own_steps(points):
         one, other = (facts.get(points[index].environment) for index in (before, after))
         if one is not None and other is not None:
-            changed = tuple(d for d in differences(one, other) if _counts(d))
-            steps.append(_Step(before, after, points[after].worker, changed))
-    measured = Counter(point.worker for point in points)
-    moved = Counter((step.worker, fact) for step in steps for fact in step.facts)
-    for step in steps:
-        most = max(FEW, RESTLESS * measured[step.worker])
-        kept = tuple(d for d in step.differences if moved[step.worker, d.fact] <= most)
-        if any(difference.fact not in DIGESTS for difference in kept):
-            yield replace(step, differences=kept)
+            moved = tuple(d for d in differences(one, other) if changed(d.fact, d.before, d.after))
+            yield _Step(before, after, points[after].worker, moved)
 
 
-def _counts(difference: FingerprintDifference) -> bool:
-    return changed(difference.fact, difference.before, difference.after)
+def _put(points: Sequence[SeriesPoint], groups: list[list[_Step]], step: _Step) -> None:
+    """Add a step to the group that it may have happened with and looks like, or begin one."""
+    near = takewhile(lambda group: step.before < group[0].after, reversed(groups))
+    group = next((group for group in near if _alike(points, group[0], step)), None)
+    if group is None:
+        groups.append([step])
+    else:
+        group.append(step)
 
 
-def _joins(points: Sequence[SeriesPoint], group: Sequence[_Step], step: _Step) -> bool:
-    """Return True if a worker's step may have happened with those of a group, and looks like it."""
-    first = group[0]
-    if step.before >= first.after:
-        return False
-    places = ([points[i].revision for i in (one.before, one.after)] for one in (first, step))
-    return next(places) == next(places) or bool(first.facts & step.facts)
+def _alike(points: Sequence[SeriesPoint], one: _Step, other: _Step) -> bool:
+    ends = ((one.before, other.before), (one.after, other.after))
+    return bool(one.facts & other.facts) or all(
+        points[left].revision == points[right].revision for left, right in ends
+    )
+
+
+def _spans(points: Sequence[SeriesPoint]) -> dict[str, tuple[int, int]]:
+    """The indexes of the first and the last point of each worker."""
+    spans: dict[str, tuple[int, int]] = {}
+    for index, point in enumerate(points):
+        spans[point.worker] = (spans.get(point.worker, (index,))[0], index)
+    return spans
 
 
 def _change(
-    points: Sequence[SeriesPoint], number: int, group: Sequence[_Step]
+    points: Sequence[SeriesPoint],
+    spans: Mapping[str, tuple[int, int]],
+    number: int,
+    group: Sequence[_Step],
 ) -> EnvironmentChange:
     first = group[0].after
-    witnesses = {p.worker for p in points[:first]} & {p.worker for p in points[first:]}
+    witnesses = {worker for worker, (begin, end) in spans.items() if begin < first <= end}
     workers = tuple(sorted({step.worker for step in group}))
     on: dict[FingerprintDifference, set[str]] = {}
     for step in group:

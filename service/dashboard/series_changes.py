@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from service import findings, models
 from service.analysis.detection.windows import LEAST_POINTS
 from service.dashboard import environments, queries
-from service.dashboard.environments import EnvironmentChange
+from service.dashboard.environments import EnvironmentHistory
 from service.dashboard.figures import Analysed, Step
 from service.findings.gather_evidence import as_reported
 from service.history.analysis import load_analysis
@@ -71,7 +71,7 @@ def analysed(
     session: Session,
     series: Series,
     changes: Iterable[LevelChange],
-    changed: Iterable[EnvironmentChange],
+    changed: EnvironmentHistory,
 ) -> Analysed:
     """Return what a chart draws of both kinds of changes, and why its hollow points are hollow."""
     count = sum(point.counts for point in series.points)
@@ -79,16 +79,14 @@ def analysed(
         steps=tuple(change.step for change in changes),
         one_level=count >= LEAST_POINTS,
         reasons=reasons(session, series.points),
-        environments=tuple(change.mark for change in changed),
+        environments=tuple(change.mark for change in changed.changes),
     )
 
 
-def environments_of(
-    session: Session, points: Sequence[SeriesPoint]
-) -> tuple[EnvironmentChange, ...]:
+def environments_of(session: Session, points: Sequence[SeriesPoint]) -> EnvironmentHistory:
     """Find the places at which the environment of workers changed."""
     known = queries.facts(session, environments.around_changes(points))
-    return environments.changes(points, known)
+    return environments.history_of(points, known)
 
 
 def reasons(session: Session, points: Sequence[SeriesPoint]) -> dict[str, str]:

@@ -7,7 +7,7 @@ import pytest
 from builders.series import point
 
 from service.dashboard import environments
-from service.dashboard.environments import EnvironmentChange
+from service.dashboard.environments import EnvironmentChange, EnvironmentHistory
 from service.schemas.series import SeriesPoint
 
 WORKERS = ("a", "b", "c")
@@ -23,10 +23,16 @@ Facts = Callable[[str, int], Mapping[str, str]]
 Measures = Callable[[str, int], bool]
 
 
-def history(
-    later: Facts, measures: Measures = lambda _worker, _night: True
-) -> tuple[EnvironmentChange, ...]:
+def always(_worker: str, _night: int) -> bool:
+    return True
+
+
+def history(later: Facts, measures: Measures = always) -> tuple[EnvironmentChange, ...]:
     """The changes in a history that all workers measure every night, one after another."""
+    return environments_of(later, measures).changes
+
+
+def environments_of(later: Facts, measures: Measures = always) -> EnvironmentHistory:
     points: list[SeriesPoint] = []
     facts: dict[str, Mapping[str, str]] = {}
     for night, worker in product(range(NIGHTS), WORKERS):
@@ -36,7 +42,7 @@ def history(
             facts[digest] = known
             points.append(point(night, 100.0, worker=worker, environment=digest))
     assert environments.around_changes(points) <= facts.keys()
-    return environments.changes(points, facts)
+    return environments.history_of(points, facts)
 
 
 def told(change: EnvironmentChange) -> list[tuple[str, str | None, str | None, tuple[str, ...]]]:
@@ -104,7 +110,9 @@ def test_another_fact_of_a_worker_that_measured_seldom_is_a_change_of_its_own() 
 @pytest.mark.parametrize("fact", ["hw.host", "hw.gpu.temperature_c", "hw.shifting", "sw.packages"])
 def test_what_is_another_at_every_start_is_no_change(fact: str) -> None:
     """The name of a container, a reading, what nobody knows, and a digest of the code itself."""
-    assert history(lambda _, night: {fact: str(night)}) == ()
+    found = environments_of(lambda _, night: {fact: str(night)})
+    assert found.changes == ()
+    assert found.restless == (("hw.shifting",) if fact == "hw.shifting" else ())
 
 
 def test_a_driver_that_was_tried_for_one_night_is_two_changes() -> None:
