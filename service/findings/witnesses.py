@@ -24,6 +24,8 @@ from service.findings.gather_evidence import neighbours, where_of
 from service.findings.queries import places_of
 from service.findings.rules import NEAR, Candidate, by_ill
 from service.findings.suspicion import ENOUGH, LEAST_SCALE, Baseline, points_before
+from service.findings.threshold_table import load_threshold
+from service.findings.thresholds import least_effect
 from service.history import changes, revisions
 from service.history.analysis import Histories
 from service.history.series_history import EDGE, SeriesHistory, between
@@ -204,4 +206,5 @@ def _witness(
         here = between(history.recent, point, shift.at - history.recent.first)
         placed = changes.adopt(session, history.recent, here, now)
     where = where_of(session, placed, series.project)
-    return Candidate(series=series, placed=placed, **where, doubt=doubt)
+    least = least_effect(load_threshold(session, series))
+    return Candidate(series=series, placed=placed, **where, doubt=doubt, least=least)

@@ -115,6 +115,19 @@ def test_a_threshold_below_the_default_works_as_far_as_the_noise_allows(
     assert len(arrive(session, values, quiet=70)) == told
 
 
+@pytest.mark.parametrize(("size", "told"), [("never", 0), (0.08, 0), (0.03, 1)])
+def test_what_moves_with_a_change_that_is_too_small_to_report_has_a_threshold_of_its_own(
+    session: Session, size: float | Never, told: int
+) -> None:
+    chosen(session, 0.08, series_id=long.SERIES)
+    chosen(session, size, series_id=long.OTHER)
+    values = noisy(STEADY + DROPPED)
+    for number, value in enumerate(values):
+        long.add(session, {number: value})
+        long.add_point(session, number, value * 1.01, long.OTHER)
+    assert len(long.look(session)) == told
+
+
 @pytest.mark.parametrize(("size", "suspected"), [(None, 1), (0.02, 1), (0.2, 0), ("never", 0)])
 def test_a_change_that_nobody_wants_to_hear_of_is_not_measured_again(
     session: Session, size: float | Never | None, suspected: int
