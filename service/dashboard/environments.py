@@ -142,6 +142,25 @@ def around_changes(points: Sequence[SeriesPoint]) -> set[str]:
     return {points[index].environment for step in newest for index in step}
 
 
+def newest_step(points: Sequence[SeriesPoint]) -> tuple[SeriesPoint, ...]:
+    """Give the newest point and its worker's one before, if their digests differ; else nothing."""
+    steps = own_steps(points)
+    newest = steps[-1] if steps and steps[-1][1] == len(points) - 1 else ()
+    return tuple(points[index] for index in newest)
+
+
+def tells(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+    """Return True if a machine's facts say what changed between two of its measurements."""
+    return any(d.fact not in DIGESTS for d in changed_facts(before, after))
+
+
+def changed_facts(
+    before: Mapping[str, str], after: Mapping[str, str]
+) -> tuple[FingerprintDifference, ...]:
+    """List the facts of one machine that changed, without what only names it, or a moment."""
+    return tuple(d for d in differences(before, after) if changed(d.fact, d.before, d.after))
+
+
 def history_of(
     points: Sequence[SeriesPoint], facts: Mapping[str, Mapping[str, str]]
 ) -> EnvironmentHistory:
@@ -178,8 +197,7 @@ def _known_steps(
     for before, after in own_steps(points):
         one, other = (facts.get(points[index].environment) for index in (before, after))
         if one is not None and other is not None:
-            moved = tuple(d for d in differences(one, other) if changed(d.fact, d.before, d.after))
-            yield _Step(before, after, points[after].worker, moved)
+            yield _Step(before, after, points[after].worker, changed_facts(one, other))
 
 
 def _put(points: Sequence[SeriesPoint], groups: list[list[_Step]], step: _Step) -> None:

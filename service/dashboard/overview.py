@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -12,7 +12,6 @@ from benchmarks import contracts
 from benchmarks.catalog import catalog
 from benchmarks.catalog.metrics import metric
 from service.dashboard import labels
-from service.dashboard.environments import own_steps
 from service.dashboard.sparkline import sparkline
 from service.history import compare
 from service.schemas.series import RevisionChange, Series, SeriesPoint
@@ -118,12 +117,14 @@ def speedup(series: Series, baseline: Series | None) -> Speedup | None:
 
 
 def groups(
-    series: Sequence[Series], verdicts: Mapping[str, contracts.Verdict]
+    series: Sequence[Series],
+    verdicts: Mapping[str, contracts.Verdict],
+    renewed: Collection[str] = (),
 ) -> list[SeriesGroup]:
     """Sort series into groups, simple cases first, and hold each against its baseline.
 
     ``series`` have one point a revision and only such as count, as `latest_of_each_series` gives
-    them.
+    them; ``renewed`` are the results among them that were measured in a changed environment.
     """
     members: dict[tuple[str, str, str, str], list[Series]] = {}
     for one in series:
@@ -138,7 +139,7 @@ def groups(
             formats.hardware(cases[0].comparability),
             cases[0].comparability,
             _shared(cases),
-            _rows(cases, verdicts),
+            _rows(cases, verdicts, renewed),
             project,
         )
         for (workload, preset, _, project), cases in sorted(members.items())
@@ -153,23 +154,27 @@ def _shared(series: Sequence[Series]) -> dict[str, str]:
 
 
 def _rows(
-    series: Sequence[Series], verdicts: Mapping[str, contracts.Verdict]
+    series: Sequence[Series],
+    verdicts: Mapping[str, contracts.Verdict],
+    renewed: Collection[str],
 ) -> tuple[OverviewRow, ...]:
     # A case has a series of its own for each unit that it was ever measured in.
     known = {(one.case.key, one.unit): one for one in series}
     ordered = sorted(series, key=lambda one: labels.rank(one.case))
     return tuple(
-        _row(one, known.get((catalog.baseline(one.case).key, one.unit)), verdicts)
+        _row(one, known.get((catalog.baseline(one.case).key, one.unit)), verdicts, renewed)
         for one in ordered
     )
 
 
 def _row(
-    series: Series, baseline: Series | None, verdicts: Mapping[str, contracts.Verdict]
+    series: Series,
+    baseline: Series | None,
+    verdicts: Mapping[str, contracts.Verdict],
+    renewed: Collection[str],
 ) -> OverviewRow:
     points = series.points
     latest = points[-1]
-    breaks = [after for _, after in own_steps(points)]
     return OverviewRow(
         series=series,
         latest=latest,
@@ -177,9 +182,9 @@ def _row(
         speedup=speedup(series, baseline),
         is_baseline=baseline is series,
         verdict=verdicts.get(latest.result_id),
-        environment_changed=len(points) - 1 in breaks,
+        environment_changed=latest.result_id in renewed,
         spark=sparkline(
-            [point.value for point in points], breaks, _spark_label(series), _usual_interval(points)
+            [point.value for point in points], _spark_label(series), _usual_interval(points)
         ),
     )
 

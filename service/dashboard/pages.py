@@ -22,6 +22,7 @@ from service.dashboard import (
     overview,
     queries,
     runs,
+    series_changes,
 )
 from service.dashboard.query_params import JobsAddress, OverviewAddress, RunAddress
 from service.dashboard.rendering import COUNTED, page_router, partial, render, render_error
@@ -68,7 +69,7 @@ def show_overview(
     """Show the latest result of each series, and what runs now."""
     series = latest_of_each_series(session, at.metric, SPARK_REVISIONS, MOST_SERIES)
     verdicts = queries.verdicts(session, (one.points[-1].result_id for one in series if one.points))
-    groups = overview.groups(series, verdicts)
+    groups = overview.groups(series, verdicts, series_changes.renewed(session, series))
     counts = queries.jobs_by_state(session)
     chosen = [
         group

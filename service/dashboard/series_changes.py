@@ -83,6 +83,20 @@ def analysed(
     )
 
 
+def renewed(session: Session, series: Sequence[Series]) -> frozenset[str]:
+    """Results at the end of series that were measured in another environment than before.
+
+    Each is compared with the one before it of the same worker.
+    """
+    steps = [step for one in series if (step := environments.newest_step(one.points))]
+    known = queries.facts(session, (point.environment for step in steps for point in step))
+    return frozenset(
+        after.result_id
+        for before, after in steps
+        if environments.tells(known[before.environment], known[after.environment])
+    )
+
+
 def environments_of(session: Session, points: Sequence[SeriesPoint]) -> EnvironmentHistory:
     """Find the places at which the environment of workers changed."""
     known = queries.facts(session, environments.around_changes(points))

@@ -12,10 +12,8 @@ CALM_SHARE = 0.02
 """The scale reaches at least this share of the median up and down, so that noise looks calm."""
 
 
-def sparkline(
-    values: Sequence[float], breaks: Sequence[int], label: str, interval: float = 0.0
-) -> Markup:
-    """Draw ``values`` from old to new, a tick before each index in ``breaks``, and the last dot.
+def sparkline(values: Sequence[float], label: str, interval: float = 0.0) -> Markup:
+    """Draw ``values`` from old to new, the last one as a dot.
 
     ``interval`` is how wide the values' own intervals usually are: the scale reaches as far from
     the median, so that a line which stays within them stays flat.
@@ -24,13 +22,12 @@ def sparkline(
         return Markup("")
     spots = _spots(values, interval)
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
-    ticks = Markup("").join(_tick(spots, index) for index in breaks if 0 < index < len(spots))
     last_x, last_y = spots[-1]
     return Markup(
         '<svg class="spark" role="img" aria-label="{}" width="{:.0f}" height="{:.0f}" '
-        'viewBox="0 0 {:.0f} {:.0f}">{}<polyline points="{}"/>'
+        'viewBox="0 0 {:.0f} {:.0f}"><polyline points="{}"/>'
         '<circle cx="{:.1f}" cy="{:.1f}" r="2.5"/></svg>'
-    ).format(label, WIDTH, HEIGHT, WIDTH, HEIGHT, ticks, line, last_x, last_y)
+    ).format(label, WIDTH, HEIGHT, WIDTH, HEIGHT, line, last_x, last_y)
 
 
 def _spots(values: Sequence[float], interval: float) -> list[tuple[float, float]]:
@@ -44,11 +41,6 @@ def _spots(values: Sequence[float], interval: float) -> list[tuple[float, float]
         (start + index * step, HEIGHT / 2 - (value - middle) / span * (HEIGHT - 2 * PAD))
         for index, value in enumerate(values)
     ]
-
-
-def _tick(spots: Sequence[tuple[float, float]], index: int) -> Markup:
-    x = (spots[index - 1][0] + spots[index][0]) / 2
-    return Markup('<line x1="{:.1f}" x2="{:.1f}" y1="0" y2="{:.0f}"/>').format(x, x, HEIGHT)
 
 
 def stacked_bar(parts: Sequence[tuple[str, float]], whole: float, label: str) -> Markup:

@@ -129,3 +129,23 @@ def test_a_fact_that_was_not_recorded_before_is_no_change_but_an_unset_variable_
     assert [(d.fact, d.before, d.after) for d in change.differences] == [
         ("sw.env.OMP_NUM_THREADS", None, "4")
     ]
+
+
+@pytest.mark.parametrize(
+    ("now", "is_new"),
+    [
+        ({}, False),
+        ({"hw.host": "drawn-anew", "sw.benchmarks": "of this revision"}, False),
+        ({"hw.gpu.driver": "580"}, True),
+    ],
+)
+def test_the_newest_measurement_is_held_against_the_one_before_of_its_worker(
+    now: Mapping[str, str], is_new: bool
+) -> None:
+    facts = {**OWN, "now": OWN["a"] | now}
+    older = [point(n, 1.0, worker="ab"[n % 2], environment="ab"[n % 2]) for n in range(1, 6)]
+    newest = point(6, 1.0, worker="a", environment="now")
+    step = environments.newest_step([*older, newest])
+    assert [one.revision for one in step] == ["r4", "r6"]
+    assert environments.tells(*(facts[one.environment] for one in step)) == is_new
+    assert environments.newest_step(older) == ()
