@@ -12,6 +12,7 @@ window.py          finds the shortest description of one stretch, without offset
 change.py          describes a change (place, size, certainty) and the noise that remains
 windows.py         analyses a whole history window by window, so that new points cost little
 prediction.py      predicts the next value: a reason to measure again
+together.py        judges the histories of one suite, each with the others as witnesses
 alarms.py          goes point by point: which change would have been announced, and when
 sample_size.py     the number of processes that a given precision needs
 fixed_ratio.py     another detector: the rule of a fixed ratio
