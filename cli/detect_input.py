@@ -48,7 +48,9 @@ class HistoryLine(BaseModel):
     """Keep null and other invalid values: `numbers` refuses this history alone, by their index."""
     groups: list[Name] | None = None
     revisions: list[Name] | None = None
-    """Only to see that the values are in their order."""
+    """To see that the values are in their order, and to judge histories together."""
+    suite: Name | None = None
+    """Histories of one suite are judged together where that is asked for."""
 
     @property
     def numbers(self) -> list[float]:

@@ -11,7 +11,7 @@ import orjson
 import typer
 
 from benchmarks.contracts import Direction
-from cli import detect_input
+from cli import detect_input, detect_together
 from cli.detect_order import disorder, repeated
 from cli.exits import Exit, Stop
 from cli.output.lines import remark
@@ -19,6 +19,8 @@ from service.analysis.detection import alarms as detection_alarms
 from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.history import History, Refused, between_units
 from service.analysis.detection.registry import DETECTORS
+from service.analysis.detection.segment_model import THRESHOLD
+from service.analysis.detection.together import detect_together as judge
 from service.analysis.detection.windows import Detection
 from service.wording import formats, statements
 
@@ -30,6 +32,12 @@ def detect(
     *,
     online: Annotated[
         bool, typer.Option("--online", help="Replay point by point: what is announced, and when.")
+    ] = False,
+    together: Annotated[
+        bool,
+        typer.Option(
+            "--together", help="Judge histories of one suite with each other as witnesses."
+        ),
     ] = False,
     detector: Annotated[
         str, typer.Option(help="Which detector: steps, or a fixed ratio.")
@@ -49,13 +57,13 @@ def detect(
     """Print where the level of each history changed, as JSON lines.
 
     A line of the input has the values of one history, in the order of their revisions; optional are
-    id, direction, groups (the machine behind each value) and revisions. CSV has one row per point
-    with the columns value and id, or one column per history; group and revision are optional.
+    id, direction, groups (the machine behind each value), revisions and suite. CSV has one row per
+    point with the columns value and id, or one column per history; group and revision are optional.
 
     A history that cannot be analysed has an error in its line, and the exit code is 1. Input that
     is no history is wrong usage (2).
     """
-    options = DetectOptions(online, detector, threshold)
+    options = DetectOptions(online, detector, threshold, together)
     reads_csv = csv or source.lower().endswith(".csv")
     raise typer.Exit(run(source, options, direction, csv=reads_csv))
 
@@ -71,6 +79,7 @@ class DetectOptions:
     online: bool
     detector: str
     threshold: float | None
+    together: bool = False
 
 
 def run(source: str, options: DetectOptions, direction: str, *, csv: bool) -> int:
@@ -81,8 +90,9 @@ def run(source: str, options: DetectOptions, direction: str, *, csv: bool) -> in
     _check(options, direction)
     read = detect_input.from_csv if csv else detect_input.from_json_lines
     refused = False
+    answers = _answers_together if options.together else _answers
     with detect_input.opened(source) as lines:
-        for answer in _answers(read(lines, Direction(direction)), options):
+        for answer in answers(read(lines, Direction(direction)), options):
             refused |= "error" in answer
             sys.stdout.buffer.write(orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE))
     sys.stdout.buffer.flush()
@@ -94,6 +104,8 @@ def _check(options: DetectOptions, direction: str) -> None:
         raise Stop(f"There is no detector {options.detector!r}; there are {', '.join(DETECTORS)}.")
     if options.online and options.detector != "steps":
         raise Stop("Only the detector steps runs --online.")
+    if options.together and (options.online or options.detector != "steps"):
+        raise Stop("--together is for whole histories and the detector steps.")
     if direction not in tuple(Direction):
         raise Stop(f"The direction is 'higher' or 'lower', not {direction!r}.")
     if options.threshold is not None and not 0 < options.threshold < float("inf"):
@@ -115,6 +127,43 @@ def _answers(
                 yield {"id": line.id, "error": str(refusal)}
     except detect_input.Unreadable as problem:
         raise Stop(str(problem)) from None
+
+
+def _answers_together(
+    histories: Iterator[detect_input.Read], options: DetectOptions
+) -> Iterator[dict[str, Any]]:
+    """One answer for each history, in their order; those of one suite are judged together."""
+    try:
+        reads = list(histories)
+    except detect_input.Unreadable as problem:
+        raise Stop(str(problem)) from None
+    answers: dict[int, dict[str, Any]] = {}
+    suites: dict[str | None, list[tuple[int, History]]] = {}
+    for at, read in enumerate(reads):
+        try:
+            suites.setdefault(read.line.suite, []).append((at, _history(read.line)))
+        except Refused as refusal:
+            answers[at] = {"error": str(refusal)}
+    for some in suites.values():
+        answers |= dict(_judged([(at, reads[at], history) for at, history in some], options))
+    for at, read in enumerate(reads):
+        yield {"id": read.line.id, **answers[at]}
+
+
+def _judged(
+    some: Sequence[tuple[int, detect_input.Read, History]], options: DetectOptions
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    threshold = THRESHOLD if options.threshold is None else options.threshold
+    try:
+        members = detect_together.members(
+            [read.line for _, read, _ in some], [history for _, _, history in some]
+        )
+    except Refused as refusal:
+        yield from ((at, {"error": str(refusal)}) for at, _, _ in some)
+        return
+    detections = judge(members, threshold)
+    for (at, read, _), detection in zip(some, detections, strict=True):
+        yield at, document(detection, _warnings(read))
 
 
 def _patience(points: int) -> str:

@@ -13,6 +13,8 @@ from builders.forked import ForkServer
 from typer.testing import CliRunner
 
 from cli.commands import detect as detecting
+from cli.detect_input import HistoryLine
+from cli.detect_together import members
 from cli.main import app
 from service.analysis.detection.alarms import replay
 from service.analysis.detection.history import History
@@ -450,3 +452,68 @@ def test_a_threshold_may_be_asked_for() -> None:
 def test_an_analysis_does_not_depend_on_the_caller_s_list() -> None:
     values = stepped()
     assert detect(History.of(values)) == detect(History.of(np.asarray(values)))
+
+
+def suite_lines(count: int, step: float, **more: object) -> str:
+    lines = []
+    for seed in range(count):
+        values = np.random.default_rng(seed).normal(100, 1, 100)
+        values[60:] *= 1 + step
+        lines.append(json.dumps({"id": f"m{seed}", "values": values.tolist(), **more}) + "\n")
+    return "".join(lines)
+
+
+def places_in(given: list[dict[str, Any]]) -> list[list[int]]:
+    return [[change["index"] for change in one["change_points"]] for one in given]
+
+
+def test_histories_of_a_suite_are_each_others_witnesses() -> None:
+    text = suite_lines(9, 0.009)
+    apart, together = (
+        places_in(answers(run(given=text))),
+        places_in(answers(run("--together", given=text))),
+    )
+    assert sum(map(bool, together)) > sum(map(bool, apart))
+    by_suite = "".join(
+        line.replace("{", f'{{"suite": "s{number}", ', 1)
+        for number, line in enumerate(text.splitlines(keepends=True))
+    )
+    assert places_in(answers(run("--together", given=by_suite))) == apart
+
+
+def test_histories_of_a_suite_meet_at_their_revisions() -> None:
+    long = {"id": "a", "values": [1.0, 2.0, 3.0], "revisions": ["r1", "r2", "r3"]}
+    short = {"id": "b", "values": [1.0, 2.0], "revisions": ["r2", "r3"]}
+    lines = [HistoryLine.model_validate(line) for line in (long, short)]
+    histories = [History.of(line.numbers) for line in lines]
+    one, other = members(lines, histories)
+    assert one.positions[1:] == other.positions
+    bare = [HistoryLine.model_validate({"id": "c@gpu", "values": [1.0] * n}) for n in (3, 2)]
+    one, other = members(bare, histories)
+    assert one.positions[1:] == other.positions
+    assert (one.measure, one.place) == ("c", "gpu")
+
+
+def test_one_refused_history_leaves_the_rest_of_its_suite() -> None:
+    bad = json.dumps({"id": "bad", "values": [1, "x"]}) + "\n"
+    done = run("--together", given=bad + suite_lines(2, 0.05))
+    assert done.returncode == 1
+    assert "error" in answers(done)[0]
+    assert places_in(answers(done)[1:]) == [[60], [60]]
+
+
+def test_two_orders_of_revisions_in_one_suite_are_refused() -> None:
+    lines = [
+        json.dumps({"id": name, "values": [1.0, 2.0], "revisions": order}) + "\n"
+        for name, order in (("a", ["x", "y"]), ("b", ["y", "x"]))
+    ]
+    done = run("--together", given="".join(lines))
+    assert done.returncode == 1
+    assert all("different orders" in one["error"] for one in answers(done))
+
+
+@pytest.mark.parametrize("other", [["--online"], ["--detector", "ratio"]])
+def test_together_is_for_whole_histories_and_steps(process: Process, other: list[str]) -> None:
+    done = process("--together", *other, given=b"")
+    assert done.returncode == 2
+    assert "--together" in done.stderr
