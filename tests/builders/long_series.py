@@ -186,10 +186,15 @@ def add_proposals(session: Session, number: int, count: int) -> None:
 
 
 def add_point(
-    session: Session, number: int, value: float, series_id: str, worker: str = "w"
+    session: Session,
+    number: int,
+    value: float,
+    series_id: str,
+    worker: str = "w",
+    place: int = 0,
 ) -> None:
     """One more metric of a result that is there already."""
-    session.execute(insert(Point), [_point(number, value, worker, series_id, 0)])
+    session.execute(insert(Point), [_point(number, value, worker, series_id, place)])
 
 
 def noisy(levels_: Sequence[float], seed: int = 1, deviation: float = 0.003) -> list[float]:
