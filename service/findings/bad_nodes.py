@@ -21,7 +21,7 @@ from service.findings.bad_node_statistics import (
     slowdown,
     well_again,
 )
-from service.findings.rules import NEAR
+from service.findings.rules import NEAR, REFUTED, SlowPeriods
 from service.history import revisions
 from service.models import FindingRow, FindingState, Point, Revision, SeriesRow
 from service.schemas.findings import Cause, FindingKind
@@ -84,12 +84,22 @@ def watch_nodes(session: Session, compared: Sequence[Compared], now: datetime) -
     return opened
 
 
-def ill_nodes(session: Session) -> dict[str, datetime]:
-    """Workers that a finding names as slow now, and the revision's place from which on they are.
+def ill_nodes(session: Session) -> frozenset[str]:
+    """Workers that a finding names as slow now."""
+    return frozenset(_active(session))
 
-    What they measured before counts.
-    """
-    return {worker: row.first_bad_at for worker, row in _active(session).items()}
+
+def slow_periods(session: Session) -> SlowPeriods:
+    """Give when workers were slow by findings about them, those that are over too."""
+    rows = session.execute(
+        select(FindingRow.worker, FindingRow.first_bad_at, FindingRow.closed_at)
+        .where(FindingRow.kind == FindingKind.BAD_NODE, FindingRow.state.not_in(REFUTED))
+        .order_by(FindingRow.id)
+    )
+    periods: dict[str, list[tuple[datetime, datetime | None]]] = {}
+    for worker, since, until in rows:
+        periods.setdefault(worker or "", []).append((since, until))
+    return periods
 
 
 def against_others(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 
@@ -30,6 +30,7 @@ from service.findings.rules import (
     AlreadyReported,
     Candidate,
     Remeasured,
+    SlowPeriods,
 )
 from service.findings.thresholds import NEVER
 from service.findings.update import settle, takes_back
@@ -58,7 +59,7 @@ def candidates(
     session: Session,
     history: SeriesHistory,
     covered: AlreadyReported,
-    ill: Mapping[str, datetime],
+    ill: SlowPeriods,
     least: float = LEAST_EFFECT,
 ) -> list[Candidate]:
     """Changes of a series that no finding covers and that the history alone makes believable."""

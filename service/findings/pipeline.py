@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -19,10 +19,10 @@ from sqlalchemy.orm import Session
 from service.database.failures import passes
 from service.database.session import Database, alone, now_of
 from service.findings import confirm
-from service.findings.bad_nodes import Compared, compare_nodes, ill_nodes, watch_nodes
+from service.findings.bad_nodes import Compared, compare_nodes, slow_periods, watch_nodes
 from service.findings.confirm import Suspicion
 from service.findings.opening import candidates, grow, open_findings
-from service.findings.rules import AlreadyReported, Candidate
+from service.findings.rules import AlreadyReported, Candidate, SlowPeriods
 from service.findings.threshold_table import load_threshold
 from service.findings.thresholds import least_effect
 from service.findings.update import follow, links_of
@@ -64,7 +64,7 @@ class SeriesFindings:
     """The smallest change of the series that is reported."""
     suspicious: tuple[Suspicion, ...] = ()
 
-    def with_suspicions(self, since: datetime, ill: Mapping[str, datetime]) -> SeriesFindings:
+    def with_suspicions(self, since: datetime, ill: SlowPeriods) -> SeriesFindings:
         """Add the suspicions from ``since`` on."""
         suspicious = confirm.suspicions(self.history, since, self.covered, ill, self.least)
         return replace(self, suspicious=tuple(suspicious))
@@ -97,7 +97,7 @@ def look(
         daily: suspicions that may be measured again in a day.
     """
     with database.reading() as session:
-        due, ill = pending.pending_series(session), ill_nodes(session)
+        due, ill = pending.pending_series(session), slow_periods(session)
     analysed = []
     for series_id, since in sorted(due.since.items()):
         with _sparing(rest):
@@ -148,7 +148,7 @@ def _analyse(database: Database, series_id: str, since: datetime) -> bool:
 
 
 def _news(
-    database: Database, series_id: str, since: datetime, ill: Mapping[str, datetime], daily: int
+    database: Database, series_id: str, since: datetime, ill: SlowPeriods, daily: int
 ) -> SeriesFindings | None:
     """Bring one series' findings up to date, in a transaction of its own.
 
@@ -169,7 +169,7 @@ def _news(
         return series
 
 
-def _follow(database: Database, series_id: str, ill: Mapping[str, datetime]) -> SeriesFindings:
+def _follow(database: Database, series_id: str, ill: SlowPeriods) -> SeriesFindings:
     """Follow a series; while there is no finding about it, nothing is written for it."""
     with database.reading() as session:
         if not _about(session, series_id):
@@ -180,11 +180,11 @@ def _follow(database: Database, series_id: str, ill: Mapping[str, datetime]) -> 
 
 
 def follow_series(
-    session: Session, series_id: str, ill: Mapping[str, datetime], now: datetime
+    session: Session, series_id: str, ill: SlowPeriods, now: datetime
 ) -> SeriesFindings:
     """Bring a series' findings up to date, and find what is believable in it.
 
-    ``ill`` says since when nodes are known to be slow; results since then are put down to them.
+    ``ill`` says when nodes were slow; their results of that time are put down to them.
     """
     histories = Histories(session)
     covered = follow(histories, series_id, now)
@@ -206,7 +206,7 @@ def _up_to_date(session: Session, series: SeriesFindings, now: datetime) -> Seri
     series_id = series.history.series.id
     if _about(session, series_id) == series.covered.findings:
         return series
-    return follow_series(session, series_id, ill_nodes(session), now)
+    return follow_series(session, series_id, slow_periods(session), now)
 
 
 def conclude(

@@ -140,12 +140,20 @@ def leaving(history: SeriesHistory, placed: PlacedChange) -> bool:
     return all(taken_back(before, after, value) for value in history.values[-LEAVING:])
 
 
-def by_ill(point: RecentPoint, ill: Mapping[str, datetime]) -> bool:
-    """Return True if a worker measured a point when it was slow; ``ill`` says since when."""
-    return point.worker in ill and point.revision_at >= ill[point.worker]
+SlowPeriods = Mapping[str, Sequence[tuple[datetime, datetime | None]]]
+"""By worker: the place of the first revision at which it was slow, and the time from which on it no
+longer was; None while it is."""
 
 
-def beside_ill(tail: RecentPoints, index: int, ill: Mapping[str, datetime]) -> bool:
+def by_ill(point: RecentPoint, ill: SlowPeriods) -> bool:
+    """Return True if a worker measured a point when it was slow."""
+    return any(
+        since <= point.revision_at and (until is None or point.measured_at < until)
+        for since, until in ill.get(point.worker, ())
+    )
+
+
+def beside_ill(tail: RecentPoints, index: int, ill: SlowPeriods) -> bool:
     """Return True if a worker that was slow measured a point, or the one before it.
 
     What begins or ends there is that worker's doing.

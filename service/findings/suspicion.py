@@ -22,7 +22,7 @@ from service.analysis.detection.history import Refused
 from service.analysis.detection.prediction import expectation
 from service.analysis.detection.windows import detect
 from service.findings import rules
-from service.findings.rules import AlreadyReported
+from service.findings.rules import AlreadyReported, SlowPeriods
 from service.findings.thresholds import NEVER
 from service.history.compare import LEAST_EFFECT
 from service.history.series_history import EDGE, RecentPoint, RecentPoints, SeriesHistory
@@ -151,13 +151,13 @@ def suspicions(
     history: SeriesHistory,
     since: datetime,
     covered: AlreadyReported,
-    ill: Mapping[str, datetime],
+    ill: SlowPeriods,
     least: float = LEAST_EFFECT,
 ) -> list[Suspicion]:
     """Find the suspicious points of a series, which should be measured again.
 
     A point before ``since`` is suspicious only where a change was detected. ``covered`` is what
-    findings say of the series already, and ``ill`` says since when workers are slow by findings
+    findings say of the series already, and ``ill`` says when workers were slow by findings
     about them: neither is news. What differs by less than the share ``least`` is not reported.
     """
     series, analysis, tail = history.series, history.analysis, history.recent
@@ -231,7 +231,7 @@ def _suspicion(
     index: int,
     change_id: str | None,
     known: Iterable[int],
-    ill: Mapping[str, datetime],
+    ill: SlowPeriods,
 ) -> Suspicion | None:
     """Give the suspicion at a place, if there is one, without what slow workers measured."""
     at = index - tail.first

@@ -7,7 +7,7 @@ tells whether a series moved with it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
@@ -19,10 +19,10 @@ from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Direction
 from service.analysis.detection.change import ChangePoint
 from service.findings import causes
-from service.findings.bad_nodes import ill_nodes
+from service.findings.bad_nodes import slow_periods
 from service.findings.gather_evidence import neighbours, where_of
 from service.findings.queries import places_of
-from service.findings.rules import NEAR, Candidate, by_ill
+from service.findings.rules import NEAR, Candidate, SlowPeriods, by_ill
 from service.findings.suspicion import ENOUGH, LEAST_SCALE, Baseline, points_before
 from service.findings.threshold_table import load_threshold
 from service.findings.thresholds import least_effect
@@ -71,14 +71,14 @@ class Shift:
 
 
 def shift_at(
-    history: SeriesHistory, at: datetime, known: Sequence[int], ill: Mapping[str, datetime]
+    history: SeriesHistory, at: datetime, known: Sequence[int], ill: SlowPeriods
 ) -> Shift | None:
     """Hold the points from a place on against those before it, each worker against its past.
 
     ``known`` are the numbers of the points at which changes of the series begin.
 
     Points between the changes around the place count, but those of nodes when they were slow:
-    ``ill`` says since when. None if a side has too few points, or if the noise of the series is not
+    ``ill`` says when. None if a side has too few points, or if the noise of the series is not
     known.
     """
     recent, noise = history.recent, history.analysis.noise
@@ -122,7 +122,7 @@ def shifts(
 
     ``members`` are the ids of series to leave out.
     """
-    ill = ill_nodes(histories.session)
+    ill = slow_periods(histories.session)
     for history in neighbours(histories, of):
         if history.series.id in members:
             continue

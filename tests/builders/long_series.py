@@ -23,7 +23,7 @@ from benchmarks.contracts import (
     Status,
 )
 from service.database.session import insert_if_absent
-from service.findings.bad_nodes import compare_nodes, ill_nodes
+from service.findings.bad_nodes import compare_nodes, slow_periods
 from service.findings.pipeline import conclude, follow_series
 from service.history import analysis, pending
 from service.history.record import canonical
@@ -214,7 +214,7 @@ def look(session: Session) -> list[str]:
     due = pending.pending_series(session)
     for series_id, since in due.since.items():
         analyse(session, series_id, since)
-    ill = ill_nodes(session)
+    ill = slow_periods(session)
     followed = [follow_series(session, series_id, ill, START) for series_id in sorted(due.since)]
     compared = compare_nodes(session)
     return list(conclude(session, due.notes, followed, compared, START, daily=0).opened)

@@ -241,8 +241,8 @@ def test_a_node_that_was_slow_in_another_metric_only_is_well_again(session: Sess
             assert open_bad_node(session, change, row.comparability, long.START)
         long.look(session)
         if number == 17:
-            assert ill_nodes(session).keys() == {"b"}
-    assert ill_nodes(session) == {}
+            assert ill_nodes(session) == {"b"}
+    assert ill_nodes(session) == frozenset()
 
 
 def test_a_new_driver_that_one_node_meets_first_is_not_that_nodes_fault(session: Session) -> None:
