@@ -159,7 +159,7 @@ def beside_a_bad_node(database: Database) -> Iterator[Session]:
 def test_what_a_worker_measured_while_it_was_well_counts_though_it_is_ill_now(
     beside_a_bad_node: Session,
 ) -> None:
-    ill = {"x": long.placed_at(SLOW_FROM)}
+    ill = {"x": [(long.placed_at(SLOW_FROM), None)]}
     series = follow_series(beside_a_bad_node, long.SERIES, ill, now_of(beside_a_bad_node))
     assert long.revision_of(30) in {one.placed.first_bad for one in series.believable}
     suspected = series.with_suspicions(long.placed_at(SLOW_FROM), ill).suspicious
