@@ -74,10 +74,7 @@ def with_end(
 def confirmations_of(
     session: Session, finding: schemas.FindingView
 ) -> list[confirm.ConfirmationView]:
-    """Every time that what a finding is about was measured again, the first first.
-
-    Those of its changes, and those of the same place in one of its series.
-    """
+    """List how a finding's changes, and their place in its series, were measured again."""
     row = session.get_one(models.FindingRow, finding.summary.id)
     results = [result_id for side in row.measured.values() for result_id in side]
     changes = select(models.FindingSeries.change_id).where(

@@ -62,10 +62,7 @@ class SeriesGroup:
 
 
 def by_revision(series: Series) -> Series:
-    """Keep one measurement of each revision: the one that a comparison takes as well.
-
-    What is excluded or disturbed is left out.
-    """
+    """Keep of each revision the one measurement that counts which a comparison takes as well."""
     measured: dict[str, list[SeriesPoint]] = {}
     for point in _counted(series):
         measured.setdefault(point.revision, []).append(point)
@@ -95,10 +92,7 @@ def _counted(series: Series) -> list[SeriesPoint]:
 
 
 def speedup(series: Series, baseline: Series | None) -> Speedup | None:
-    """Hold a case against its baseline at the latest revision that has both; None without one.
-
-    What does not count is compared with nothing.
-    """
+    """Hold a case against its baseline at the latest revision where both count; None without."""
     if baseline is None or baseline is series:
         return None
     bases = {point.revision: point for point in _counted(baseline)}

@@ -75,10 +75,7 @@ def jobs_failed_since(session: Session, since: datetime) -> int:
 
 
 def jobs_before(session: Session, job: models.Job) -> int:
-    """Count the queued jobs ahead of ``job`` that its worker may have to do first.
-
-    These are the jobs whose labels one worker could have beside those of ``job``.
-    """
+    """Count the queued jobs ahead of ``job`` whose labels one worker could have beside its own."""
     required = session.get_one(models.LabelSet, job.requires).labels
     ahead = tuple_(models.Job.rank, models.Job.id) < tuple_(job.rank, job.id)
     waiting = (

@@ -16,14 +16,13 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Case, Status
 from benchmarks.diagnosis import disturbances
 from service import models
-from service.analysis.gate import Decision, Measured
+from service.analysis import gate
 from service.history import queries, revisions
 from service.history.types import StoredResult
-from service.maintenance.verify.agreement import ROWS, key_of, names_moment
+from service.maintenance.verify import agreement
 from service.maintenance.verify.values import Breach
-from service.models import ComparisonJob, ComparisonRow, ComparisonState
+from service.schemas import gate as schemas
 from service.schemas.comparisons import ComparisonRequest
-from service.schemas.gate import GOOD, REGRESSIONS, CaseVerdict, Outcome, Side
 
 GATE = 10
 BATCH = 16
@@ -36,14 +35,14 @@ def every_comparison(session: Session) -> Iterator[Breach]:
     for name in ids:
         row = session.get_one(models.ComparisonRow, name)
         for sentence in (*_request_faults(row), *_sides(session, row), *_tries(session, row)):
-            yield Breach(ROWS, f"comparison {name}", sentence)
+            yield Breach(agreement.ROWS, f"comparison {name}", sentence)
         session.expunge_all()
 
 
 def _sides(session: Session, row: models.ComparisonRow) -> Iterator[str]:
     sides = (
-        (Side.BASELINE, row.baseline_submission, row.baseline),
-        (Side.CONTENDER, row.contender_submission, row.contender),
+        (schemas.Side.BASELINE, row.baseline_submission, row.baseline),
+        (schemas.Side.CONTENDER, row.contender_submission, row.contender),
     )
     source = f"{revisions.COMPARISON}{row.id}"
     for side, submission, revision in sides:
@@ -55,7 +54,7 @@ def _sides(session: Session, row: models.ComparisonRow) -> Iterator[str]:
 
 def _request_faults(row: models.ComparisonRow) -> Iterator[str]:
     """Yield each way in which the row differs from its request."""
-    if not names_moment(row.id, row.created_at):
+    if not agreement.names_moment(row.id, row.created_at):
         yield f"It was not made at {row.created_at}, as its name tells."
     try:
         request = ComparisonRequest.model_validate(row.request)
@@ -79,15 +78,15 @@ def _decided(row: models.ComparisonRow, tries: Sequence[models.ComparisonJob]) -
     if row.decision is None:
         return
     try:
-        decision = Decision.model_validate(row.decision)
+        decision = gate.Decision.model_validate(row.decision)
     except ValidationError:
         yield "Its decision cannot be read."
         return
     verdicts = {case.verdict for case in decision.cases}
-    worse = bool(verdicts & REGRESSIONS)
-    good = verdicts <= GOOD | {CaseVerdict.UNSUPPORTED}
-    passed = decision.outcome is Outcome.PASS
-    if worse != (decision.outcome is Outcome.REGRESSION) or (passed and not good):
+    worse = bool(verdicts & schemas.REGRESSIONS)
+    good = verdicts <= schemas.GOOD | {schemas.CaseVerdict.UNSUPPORTED}
+    passed = decision.outcome is schemas.Outcome.PASS
+    if worse != (decision.outcome is schemas.Outcome.REGRESSION) or (passed and not good):
         yield f"It was decided as {decision.outcome.value}, and its cases say otherwise."
     used = {(one.job_id, one.attempt, one.worker, one.result_id) for one in decision.used}
     if used != {(one.job_id, one.attempt, one.worker, one.result_id) for one in tries}:
@@ -123,13 +122,13 @@ def _misplaced(
     row: models.ComparisonRow, one: models.ComparisonJob, job: models.Job
 ) -> Iterator[str]:
     """Yield each way in which a job is not what the comparison submitted for this attempt."""
-    baseline = one.side == Side.BASELINE
+    baseline = one.side == schemas.Side.BASELINE
     at = row.baseline_submission if baseline else row.contender_submission
     if (job.submission_id, job.position) != (at, one.place):
         yield f"is not of the {one.side}, or stands elsewhere in its submission"
     cases: Any = row.cases
     of_place = cases[one.case_place : one.case_place + 1] if isinstance(cases, list) else []
-    if [key_of(case) for case in of_place] != [job.case_key]:
+    if [agreement.key_of(case) for case in of_place] != [job.case_key]:
         yield f"is of another case than its case {one.case_place}"
     if job.spec.get("requires", {}).get("worker") != row.worker:
         yield f"is for another worker than {row.worker}"
@@ -145,10 +144,10 @@ def _misnoted(
     posted = (result.attempt, result.worker, result.id) if result else (None, None, None)
     if (one.attempt, one.worker, one.result_id) != posted:
         yield f"is noted with attempt {one.attempt} of {one.worker}, result {one.result_id}"
-    noted = Measured.of(result.result) if result else Measured.missing(job.reason[:500])
+    noted = gate.Measured.of(result.result) if result else gate.Measured.missing(job.reason[:500])
     due = noted.model_dump(mode="json")
     try:
-        Measured.model_validate(one.measured)
+        gate.Measured.model_validate(one.measured)
     except ValidationError:
         yield "has a note that cannot be read"
         return
@@ -158,17 +157,19 @@ def _misnoted(
 
 def every_pass(session: Session) -> Iterator[list[Breach]]:
     """Yield the breaches of each comparison that passed, the oldest first."""
-    decided = select(ComparisonRow).where(ComparisonRow.state == ComparisonState.DECIDED)
-    for row in session.scalars(decided.order_by(ComparisonRow.id)):
-        if row.decision is not None and row.decision.get("outcome") == Outcome.PASS:
+    decided = select(models.ComparisonRow).where(
+        models.ComparisonRow.state == models.ComparisonState.DECIDED
+    )
+    for row in session.scalars(decided.order_by(models.ComparisonRow.id)):
+        if row.decision is not None and row.decision.get("outcome") == schemas.Outcome.PASS:
             yield list(_breaches(session, row))
 
 
-def _breaches(session: Session, row: ComparisonRow) -> Iterator[Breach]:
+def _breaches(session: Session, row: models.ComparisonRow) -> Iterator[Breach]:
     query = (
-        select(ComparisonJob)
-        .where(ComparisonJob.comparison_id == row.id)
-        .order_by(ComparisonJob.place)
+        select(models.ComparisonJob)
+        .where(models.ComparisonJob.comparison_id == row.id)
+        .order_by(models.ComparisonJob.place)
     )
     tries = session.scalars(query).all()
     rested_on = _rested_on(row)
@@ -184,13 +185,13 @@ def _breaches(session: Session, row: ComparisonRow) -> Iterator[Breach]:
             yield Breach(GATE, subject, f"it passed, and {sentence} for {name}")
 
 
-def _rested_on(row: ComparisonRow) -> frozenset[str]:
+def _rested_on(row: models.ComparisonRow) -> frozenset[str]:
     used = (row.decision or {}).get("used", [])
     return frozenset(one["job_id"] for one in used if one.get("compared"))
 
 
 def _faults(
-    session: Session, tries: Sequence[ComparisonJob], rested_on: frozenset[str]
+    session: Session, tries: Sequence[models.ComparisonJob], rested_on: frozenset[str]
 ) -> Iterator[str]:
     """Yield each reason why one case's attempts do not carry a pass."""
     stored = _results(session, [one.job_id for one in tries])
@@ -208,7 +209,7 @@ def _faults(
         elif disturbances.disturbances(result.result):
             names = ", ".join(disturbances.disturbances(result.result))
             yield f"job {one.job_id} was measured on a disturbed device ({names})"
-        elif Measured.of(result.result).model_dump(mode="json") != one.measured:
+        elif gate.Measured.of(result.result).model_dump(mode="json") != one.measured:
             yield f"what was compared of job {one.job_id} is not what its result says"
     if not any(len(pair) == 2 for pair in sides.values()):
         yield "no pair of both revisions was compared"
@@ -220,12 +221,14 @@ def _faults(
     yield from _code(compared, stored)
 
 
-def _code(compared: Sequence[ComparisonJob], stored: Mapping[str, StoredResult]) -> Iterator[str]:
+def _code(
+    compared: Sequence[models.ComparisonJob], stored: Mapping[str, StoredResult]
+) -> Iterator[str]:
     """Yield the reason, if any, why the two sides are not known to have run different code."""
     ran: dict[str, set[str]] = {}
     for one in compared:
         if one.job_id in stored:
-            software = Measured.of(stored[one.job_id].result).software
+            software = gate.Measured.of(stored[one.job_id].result).software
             ran.setdefault(one.side, set()).add(software)
     sides = list(ran.values())
     if any("" in side for side in sides):

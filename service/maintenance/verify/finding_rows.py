@@ -17,11 +17,6 @@ from service.findings import ACTIONS, ACTIVE
 from service.findings.confirm.start import SOURCE
 from service.maintenance.verify.agreement import ROWS, names_moment
 from service.maintenance.verify.values import Breach
-from service.models import (
-    AnalysisRow,
-    ChangeRow,
-    SettledWindow,
-)
 from service.schemas.findings import FindingKind
 
 
@@ -123,11 +118,13 @@ def every_suspicion(session: Session) -> Iterator[Breach]:
 def shown_changes(session: Session) -> Iterator[Breach]:
     """11: the changes of a series that are shown are those of its analysis."""
     shown: dict[str, dict[str, dict[str, Any]]] = {}
-    for change in session.scalars(select(ChangeRow).where(ChangeRow.present)):
+    for change in session.scalars(select(models.ChangeRow).where(models.ChangeRow.present)):
         shown.setdefault(change.series_id, {})[change.id] = change.estimate
-    for row in session.scalars(select(AnalysisRow)):
-        settled = select(SettledWindow.changes).where(SettledWindow.series_id == row.series_id)
-        windows = (*session.scalars(settled.order_by(SettledWindow.number)), row.newest)
+    for row in session.scalars(select(models.AnalysisRow)):
+        settled = select(models.SettledWindow.changes).where(
+            models.SettledWindow.series_id == row.series_id
+        )
+        windows = (*session.scalars(settled.order_by(models.SettledWindow.number)), row.newest)
         points = joined([tuple(ChangePoint(**fields) for fields in window) for window in windows])
         computed = Counter(_sizes(asdict(point)) for point in points)
         for name, estimate in shown.pop(row.series_id, {}).items():

@@ -17,13 +17,11 @@ from service.maintenance.verify import (
     guards,
     jobs,
     series,
+    values,
     whole,
 )
-from service.maintenance.verify.agreement import ROWS
-from service.maintenance.verify.comparison_rows import GATE
 from service.maintenance.verify.reading import every_job
 from service.maintenance.verify.statements import ROW_CHECKS
-from service.maintenance.verify.values import Breach, CheckOutcome, Finding, VerificationReport
 
 PROMISES = {
     1: "Every accepted job reaches one terminal state, once.",
@@ -39,21 +37,21 @@ PROMISES = {
     11: "Rows agree with each other, with the stored documents and with the log.",
     12: "The database's guards are those that this version makes.",
 }
-Look = Callable[[Session], Iterable[Iterable[Breach]]]
+Look = Callable[[Session], Iterable[Iterable[values.Breach]]]
 
 
-def _each_job(session: Session) -> Iterator[Iterable[Breach]]:
+def _each_job(session: Session) -> Iterator[Iterable[values.Breach]]:
     for job in every_job(session):
         yield [breach for rule in (*jobs.CHECKS, *agreement.CHECKS) for breach in rule(job)]
 
 
-def _together(rule: Callable[[Session], Iterable[Breach]]) -> Look:
+def _together(rule: Callable[[Session], Iterable[values.Breach]]) -> Look:
     return lambda session: (rule(session),)
 
 
 _COUNTED: Sequence[Look] = (_each_job, series.every_result, comparison_rows.every_pass)
 """What gives the breaches of one job, one result, one pass at a time."""
-_RULES: Sequence[Callable[[Session], Iterable[Breach]]] = (
+_RULES: Sequence[Callable[[Session], Iterable[values.Breach]]] = (
     any_row.made_at_their_time,
     any_row.lost_parents,
     any_row.wrong_digests,
@@ -84,10 +82,10 @@ class _Tally:
     """The number of times that a promise was broken, and the shortest history that shows it."""
 
     count: int = 0
-    shortest: Breach | None = None
-    first: list[Breach] = field(default_factory=list)
+    shortest: values.Breach | None = None
+    first: list[values.Breach] = field(default_factory=list)
 
-    def add(self, breach: Breach) -> None:
+    def add(self, breach: values.Breach) -> None:
         self.count += 1
         if len(self.first) < NAMED:
             self.first.append(breach)
@@ -95,7 +93,7 @@ class _Tally:
             self.shortest = breach
 
 
-def verify(database: Database) -> VerificationReport:
+def verify(database: Database) -> values.VerificationReport:
     """Check every promise on one unchanging view of ``database``; nothing is written."""
     with database.reading() as session:
         if database.kind == "postgresql":  # SQLite's readers see one moment anyway
@@ -103,11 +101,11 @@ def verify(database: Database) -> VerificationReport:
         return check(session)
 
 
-def check(session: Session) -> VerificationReport:
+def check(session: Session) -> values.VerificationReport:
     """Check every promise as ``session`` sees the database."""
     tallies = {number: _Tally() for number in PROMISES}
 
-    def note(breaches: Iterable[Breach]) -> None:
+    def note(breaches: Iterable[values.Breach]) -> None:
         for breach in breaches:
             tallies[breach.promise].add(breach)
 
@@ -123,20 +121,28 @@ def check(session: Session) -> VerificationReport:
             if isinstance(error, DBAPIError) and not any_row.is_unreadable(error):
                 raise
             broken_off = True
-            note([Breach(ROWS, "the database", f"{_UNREAD} ({type(error).__name__}: {error}).")])
+            note(
+                [
+                    values.Breach(
+                        agreement.ROWS,
+                        "the database",
+                        f"{_UNREAD} ({type(error).__name__}: {error}).",
+                    )
+                ]
+            )
     if broken_off:
         note(any_row.unreadable(session))
     findings = [_finding(number, tally) for number, tally in tallies.items()]
     job_count, result_count, passes = counts.values()
-    if not passes and tallies[GATE].shortest is None:
-        none = Finding(
-            GATE,
-            PROMISES[GATE],
-            CheckOutcome.NOT_APPLICABLE,
+    if not passes and tallies[comparison_rows.GATE].shortest is None:
+        none = values.Finding(
+            comparison_rows.GATE,
+            PROMISES[comparison_rows.GATE],
+            values.CheckOutcome.NOT_APPLICABLE,
             _NOTHING_PASSED,
         )
-        findings[list(tallies).index(GATE)] = none
-    return VerificationReport(findings, job_count, result_count, _warnings(session))
+        findings[list(tallies).index(comparison_rows.GATE)] = none
+    return values.VerificationReport(findings, job_count, result_count, _warnings(session))
 
 
 def _warnings(session: Session) -> list[str]:
@@ -146,9 +152,11 @@ def _warnings(session: Session) -> list[str]:
     ]
 
 
-def _finding(number: int, tally: _Tally) -> Finding:
+def _finding(number: int, tally: _Tally) -> values.Finding:
     promise, worst = PROMISES[number], tally.shortest
     if worst is None:
-        return Finding(number, promise, CheckOutcome.HELD)
+        return values.Finding(number, promise, values.CheckOutcome.HELD)
     others = tuple(str(breach) for breach in tally.first if breach is not worst)
-    return Finding(number, promise, CheckOutcome.BROKEN, str(worst), tally.count, worst, others)
+    return values.Finding(
+        number, promise, values.CheckOutcome.BROKEN, str(worst), tally.count, worst, others
+    )

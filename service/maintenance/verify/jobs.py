@@ -144,10 +144,7 @@ def one_holder(job: JobFacts) -> Iterator[Breach]:
 
 
 def is_explained(job: JobFacts) -> Iterator[Breach]:
-    """9: every state was reached by legal steps that the log has, and no refused request left any.
-
-    A request that is refused changes nothing, so nothing is there that no accepted one explains.
-    """
+    """9: every state was reached by legal steps that the log has; refused requests left none."""
     states: dict[int | None, str] = {}
     for place, event in enumerate(job.log):
         legal = JOB_STEPS if event.attempt is None else ATTEMPT_STEPS

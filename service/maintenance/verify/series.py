@@ -17,7 +17,7 @@ from service import models
 from service.errors import Invalid
 from service.history import queries, record, replicates, types
 from service.jobs.validation import check_result
-from service.maintenance.verify.agreement import ROWS, names_moment
+from service.maintenance.verify import agreement
 from service.maintenance.verify.reading import history_of, pages
 from service.maintenance.verify.values import Breach
 
@@ -81,7 +81,7 @@ def _result(session: Session, stored: _Stored) -> Iterator[Breach]:
         yield breach(2, "Its document is no Result that this version can read.")
         return
     for sentence in _disagreements(stored, result):
-        yield breach(ROWS, sentence)
+        yield breach(agreement.ROWS, sentence)
     made = _makes(session, stored, result)
     expected = _expected_points(stored, made)
     points = stored.points
@@ -91,7 +91,7 @@ def _result(session: Session, stored: _Stored) -> Iterator[Breach]:
         for difference in _differences(points[series], expected[series]):
             yield breach(7, f"Its point in series {series} {difference}.")
     for sentence in _directions(stored, made):
-        yield breach(ROWS, sentence)
+        yield breach(agreement.ROWS, sentence)
 
 
 def _document(row: models.ResultRow) -> bytes | None:
@@ -119,7 +119,7 @@ def _disagreements(stored: _Stored, result: contracts.Result) -> Iterator[str]:
     for name, (expected, whose) in expected_by_name.items():
         if getattr(row, name) != expected:
             yield f"Its {name} is {getattr(row, name)}; its {whose} says {expected}."
-    if not names_moment(row.id, row.received_at):
+    if not agreement.names_moment(row.id, row.received_at):
         yield f"It was not received at {row.received_at}, as its name tells."
     if not _same_verdict(row, result):
         yield "Its verdict is not the one of its document."

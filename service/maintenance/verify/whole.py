@@ -14,12 +14,7 @@ from service.jobs import eligibility
 from service.maintenance.verify.agreement import ROWS
 from service.maintenance.verify.reading import history_of
 from service.maintenance.verify.values import Breach
-from service.models import (
-    Attempt,
-    LabelSet,
-    TraceRow,
-    WorkerRow,
-)
+from service.models import Attempt, LabelSet, TraceRow, WorkerRow
 
 
 def one_job_per_device(session: Session) -> Iterator[Breach]:
