@@ -15,23 +15,21 @@ from service import comparisons
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.auth.permissions import Permission, needs
-from service.dashboard import queries
+from service.dashboard import queries, rendering
 from service.dashboard.query_params import CompareAddress
-from service.dashboard.rendering import COUNTED, page_router, partial, render
 from service.errors import UnknownChoice
 from service.history import revisions
-from service.jobs.report import cases_of, changes_between
-from service.schemas.gate import GOOD, REGRESSIONS
-from service.schemas.series import ChangeVerdict, RevisionChange
+from service.jobs import report
+from service.schemas import gate, series
 
-router = page_router(COUNTED)
+router = rendering.page_router(rendering.COUNTED)
 
 PER_PAGE = 50
 _ORDER = {
-    ChangeVerdict.SLOWER: 0,
-    ChangeVerdict.FASTER: 1,
-    ChangeVerdict.UNCLEAR: 2,
-    ChangeVerdict.MISSING: 3,
+    series.ChangeVerdict.SLOWER: 0,
+    series.ChangeVerdict.FASTER: 1,
+    series.ChangeVerdict.UNCLEAR: 2,
+    series.ChangeVerdict.MISSING: 3,
 }
 
 
@@ -45,7 +43,7 @@ def list_comparisons(
 ) -> HTMLResponse:
     """Show what was measured against what, newest first."""
     page = comparisons.list_comparisons(session, after=cursor or None, limit=PER_PAGE)
-    return render(request, "comparisons.html", now=now, page=page)
+    return rendering.render(request, "comparisons.html", now=now, page=page)
 
 
 @router.get("/comparisons/{comparison_id}")
@@ -54,13 +52,13 @@ def show_comparison(
     request: Request, session: Reading, now: Now, comparison_id: str
 ) -> HTMLResponse:
     """Show one comparison; it refreshes itself until it is over."""
-    return render(
+    return rendering.render(
         request,
-        "_comparison.html" if partial(request) else "comparison.html",
+        "_comparison.html" if rendering.partial(request) else "comparison.html",
         now=now,
         one=comparisons.load_comparison(session, comparison_id, now),
-        good=GOOD,
-        regressions=REGRESSIONS,
+        good=gate.GOOD,
+        regressions=gate.REGRESSIONS,
     )
 
 
@@ -73,9 +71,11 @@ def compare_revisions(
     chosen, faults = _understood(session, at)
     changes = []
     if not faults and chosen.baseline and chosen.contender not in {"", chosen.baseline}:
-        cases = cases_of(chosen.suite) if chosen.suite else None
-        changes = changes_between(session, chosen.baseline, chosen.contender, at.metric, cases)
-    return render(
+        cases = report.cases_of(chosen.suite) if chosen.suite else None
+        changes = report.changes_between(
+            session, chosen.baseline, chosen.contender, at.metric, cases
+        )
+    return rendering.render(
         request,
         "compare.html",
         now=now,
@@ -99,13 +99,13 @@ def _understood(session: Session, at: CompareAddress) -> tuple[CompareAddress, l
             faults.append(error.detail)
     try:
         if at.suite:
-            cases_of(at.suite)
+            report.cases_of(at.suite)
     except UnknownChoice as error:
         faults.append(error.detail)
     return at.model_copy(update=full), list(dict.fromkeys(faults))
 
 
-def worst_first(changes: Sequence[RevisionChange]) -> list[RevisionChange]:
+def worst_first(changes: Sequence[series.RevisionChange]) -> list[series.RevisionChange]:
     """Put what got slower first, the largest loss on top, and what is missing last."""
     return sorted(
         changes, key=lambda one: (_ORDER[one.verdict], -abs(one.change or 0.0), one.case.key)

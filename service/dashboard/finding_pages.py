@@ -18,16 +18,15 @@ from service.analysis.detection.windows import LEAST_POINTS
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.auth.permissions import Permission, needs
-from service.dashboard import figures, finding_data, finding_labels, series_changes
+from service.dashboard import figures, finding_data, finding_labels, rendering, series_changes
 from service.dashboard.query_params import InboxAddress
-from service.dashboard.rendering import COUNTED, page_router, partial, render
 from service.findings import threshold_table
 from service.history.compare import LEAST_EFFECT
 from service.history.queries import load_series
 from service.models import SeriesRow, WorkerRow
 from service.schemas.findings import AffectedSeries
 
-router = page_router(COUNTED)
+router = rendering.page_router(rendering.COUNTED)
 
 
 @router.get("/findings")
@@ -36,9 +35,9 @@ def list_findings(
     request: Request, session: Reading, now: Now, at: Annotated[InboxAddress, Query()]
 ) -> HTMLResponse:
     """Show what asks for attention, what is measured again, and what is over."""
-    return render(
+    return rendering.render(
         request,
-        "_findings.html" if partial(request) else "findings.html",
+        "_findings.html" if rendering.partial(request) else "findings.html",
         now=now,
         at=at,
         report=finding_data.report(session, now),
@@ -60,7 +59,7 @@ def list_thresholds(request: Request, session: Reading, now: Now) -> HTMLRespons
     """Show from which size on changes become findings, where a team has said so."""
     rules = threshold_table.list_thresholds(session)
     about = SeriesRow.id.in_([rule.series_id for rule in rules if rule.series_id])
-    return render(
+    return rendering.render(
         request,
         "thresholds.html",
         now=now,
@@ -78,7 +77,7 @@ def show_finding(request: Request, session: Reading, now: Now, finding_id: str) 
     summary = finding.summary
     node = session.get(WorkerRow, summary.worker) if summary.worker else None
     first = finding.series[0] if finding.series else None
-    return render(
+    return rendering.render(
         request,
         "finding.html",
         now=now,

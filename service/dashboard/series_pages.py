@@ -16,9 +16,8 @@ from benchmarks.catalog.metrics import metric
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.auth.permissions import Permission, needs
-from service.dashboard import environments, figures, overview, queries, series_changes
+from service.dashboard import environments, figures, overview, queries, rendering, series_changes
 from service.dashboard.query_params import HistoryAddress
-from service.dashboard.rendering import COUNTED, page_router, render
 from service.findings.threshold_table import load_threshold
 from service.history.compare import Known
 from service.history.description import describe
@@ -26,7 +25,7 @@ from service.history.queries import load_series
 from service.history.run_noise import spreads_of
 from service.schemas.series import Series
 
-router = page_router(COUNTED)
+router = rendering.page_router(rendering.COUNTED)
 
 POINTS_PER_PAGE = 50
 _CSV_COLUMNS = (
@@ -63,7 +62,7 @@ def show_series(
     siblings = queries.siblings(session, whole)
     changes = series_changes.changes_of(session, whole)
     analysed = series_changes.analysed(session, series, changes, changed)
-    return render(
+    return rendering.render(
         request,
         "series.html",
         now=now,
