@@ -40,11 +40,10 @@ def made_at_their_time(session: Session) -> Iterator[Breach]:
     ):
         table = _table(model)
         query = select(table.c.id, table.c[at.key].label("at"))
-        for page in pages(session, query, tuple(table.primary_key)):
-            for row in page:
-                if not names_moment(row.id, row.at):
-                    sentence = f"It is not of {row.at}, as its name tells."
-                    yield Breach(ROWS, f"{table.name} {row.id}", sentence)
+        for row in _rows(session, table, query):
+            if not names_moment(row.id, row.at):
+                sentence = f"It is not of {row.at}, as its name tells."
+                yield Breach(ROWS, f"{table.name} {row.id}", sentence)
 
 
 def lost_parents(session: Session) -> Iterator[Breach]:
@@ -79,17 +78,15 @@ def wrong_digests(session: Session) -> Iterator[Breach]:
     )
     for model, facts in named:
         table = _table(model)
-        for page in pages(session, select(table), tuple(table.primary_key)):
-            for row in page:
-                if record.facts_digest(row._mapping[facts.key]) != row.digest:
-                    subject = f"{table.name} {row.digest}"
-                    yield Breach(ROWS, subject, "It is not named by what it holds.")
+        for row in _rows(session, table, select(table)):
+            if record.facts_digest(row._mapping[facts.key]) != row.digest:
+                subject = f"{table.name} {row.digest}"
+                yield Breach(ROWS, subject, "It is not named by what it holds.")
     series = _table(models.SeriesRow)
-    for page in pages(session, select(series), tuple(series.primary_key)):
-        for row in page:
-            facts_ = (row.case_key, row.metric, row.unit, row.comparability, row.project)
-            if record.series_id(*facts_) != row.id or key_of(row.case) != row.case_key:
-                yield Breach(ROWS, f"series {row.id}", "It is not named by what defines it.")
+    for row in _rows(session, series, select(series)):
+        facts_ = (row.case_key, row.metric, row.unit, row.comparability, row.project)
+        if record.series_id(*facts_) != row.id or key_of(row.case) != row.case_key:
+            yield Breach(ROWS, f"series {row.id}", "It is not named by what defines it.")
 
 
 def places_of_revisions(session: Session) -> Iterator[Breach]:
@@ -171,11 +168,10 @@ def who_acted(session: Session) -> Iterator[Breach]:
         .outerjoin(tokens, tokens.c.id == table.c.token_id)
         .where(table.c.token_id.is_not(None))
     )
-    for page in pages(session, query, (table.c.id,)):
-        for row in page:
-            if row.actor != f"{row.kind} {row.name}"[:100]:
-                sentence = f"{row.actor} acted with token {row.token_id}, of {row.kind} {row.name}."
-                yield Breach(ROWS, f"audit_events {row.id}", sentence)
+    for row in _rows(session, table, query):
+        if row.actor != f"{row.kind} {row.name}"[:100]:
+            sentence = f"{row.actor} acted with token {row.token_id}, of {row.kind} {row.name}."
+            yield Breach(ROWS, f"audit_events {row.id}", sentence)
 
 
 def is_unreadable(error: DBAPIError) -> bool:
@@ -189,16 +185,20 @@ def unreadable(session: Session) -> Iterator[Breach]:
     for table in models.Base.metadata.sorted_tables:
         key = tuple(table.primary_key)
         columns = [column for column in table.c if column.name not in _BODIES]
-        for page in pages(session, select(*key), key):
-            for row in page:
-                same = (column == row._mapping[column.name] for column in key)
-                try:
-                    session.execute(select(*columns).where(*same)).all()
-                except Exception as error:
-                    if isinstance(error, DBAPIError) and not is_unreadable(error):
-                        raise
-                    sentence = f"It cannot be read: {type(error).__name__}: {error}"
-                    yield Breach(ROWS, _subject(table, key, row), sentence)
+        for row in _rows(session, table, select(*key)):
+            same = (column == row._mapping[column.name] for column in key)
+            try:
+                session.execute(select(*columns).where(*same)).all()
+            except Exception as error:
+                if isinstance(error, DBAPIError) and not is_unreadable(error):
+                    raise
+                sentence = f"It cannot be read: {type(error).__name__}: {error}"
+                yield Breach(ROWS, _subject(table, key, row), sentence)
+
+
+def _rows(session: Session, table: Table, query: Select[*tuple[Any, ...]]) -> Iterator[Row[Any]]:
+    for page in pages(session, query, tuple(table.primary_key)):
+        yield from page
 
 
 def _subject(table: Table, key: Sequence[Column[Any]], row: Row[Any]) -> str:
