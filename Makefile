@@ -43,7 +43,7 @@ bench-detection: install-dev ## Our change detection beside what others do (10 m
 bench-gate: install-dev ## Gates of equal and of slower revisions, with the noise of a GPU (2 minutes; benchmarks/results/gate)
 	@PYTHONPATH=.:tests $(BIN)/python -m trials.gate
 
-bench-nights: install-dev ## How soon a small regression is found, and how often one that is none (10 minutes)
+bench-nights: install-dev ## What the whole service tells of sixty simulated nights, and how soon (hours; benchmarks/results/nights)
 	@PYTHONPATH=.:tests $(BIN)/python -m trials.nights
 
 chaos: install-dev ## Kill, freeze, cut and set back everything; nothing may be lost (more than an hour; docs/reliability.md)

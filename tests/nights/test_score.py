@@ -108,6 +108,9 @@ def test_the_night_of_an_event_is_the_first_that_is_waited() -> None:
     assert waited(judged([TOLD], [TRUTH]), TRUTH) == 1
     assert waited(judged([replace(TOLD, opened=23)], [TRUTH]), TRUTH) == 4
     assert waited([], TRUTH) is None
+    back = replace(TOLD, opened=36, first_bad=35, kind="improvement")
+    ended = replace(TRUTH, until=35)
+    assert waited(judged([back], [ended]), ended) is None
 
 
 def test_the_table_counts_findings_a_cause_and_false_ones() -> None:

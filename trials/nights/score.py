@@ -144,10 +144,8 @@ def _misfit(told: Told, truth: Truth) -> tuple[float, ...] | None:
     """How badly a finding fits an event, the smaller the better; None if it is about another."""
     if not truth.finding or told.opened < truth.first:
         return None
-    begin, end = truth.first, truth.first + truth.ramp - 1
-    at_begin = max(begin - told.first_bad, told.first_bad - end, 0)
-    at_end = abs(truth.until - told.first_bad)
-    if min(at_begin, at_end) > NEAR:
+    nearest = min(_distances(told, truth))
+    if nearest > NEAR:
         return None
     if told.kind == "bad_node":
         if told.worker != truth.worker:
@@ -158,16 +156,25 @@ def _misfit(told: Told, truth: Truth) -> tuple[float, ...] | None:
     overlap = len(told.cells & truth.cells) / either
     other_way = told.kind != truth.finding
     other_metric = bool(told.metric) and told.metric not in truth.metrics
-    return float(other_way) + float(other_metric), min(at_begin, at_end), -overlap
+    return float(other_way) + float(other_metric), nearest, -overlap
+
+
+def _distances(told: Told, truth: Truth) -> tuple[int, int]:
+    """Revisions from where a finding begins to where an event does, and to where it ends."""
+    grown = truth.first + truth.ramp - 1
+    begin = max(truth.first - told.first_bad, told.first_bad - grown, 0)
+    return begin, abs(truth.until - told.first_bad)
+
+
+def _of_its_begin(told: Told, truth: Truth) -> bool:
+    begin, end = _distances(told, truth)
+    return begin <= end
 
 
 def waited(rows: Iterable[Judged], truth: Truth) -> int | None:
     """Nights until an event was told, the night of its begin counted; None if it never was."""
-    nights = [
-        row.told.opened - truth.first + 1
-        for row in rows
-        if row.truth is truth and abs(row.told.first_bad - truth.until) > 0
-    ]
+    about = (row.told for row in rows if row.truth is truth)
+    nights = [told.opened - truth.first + 1 for told in about if _of_its_begin(told, truth)]
     return min(nights, default=None)
 
 
@@ -224,7 +231,8 @@ def _figures(each: Scored) -> Iterator[tuple[str, str]]:
     case_nights = sum(history.nights * history.cases for history, _ in each)
     false = len(rows) - len(about)
     known = sum(nights is not None for _, nights in told)
-    yield "histories, case-nights", f"{len(each)}, {case_nights:,}"
+    sizes = sorted({f"{history.nights} nights of {history.cases} cases" for history, _ in each})
+    yield "histories", f"{len(each)} ({', '.join(sizes)})"
     yield "causes, of them told", f"{len(told)}, {known}"
     yield "findings a cause that was told", f"{len(about) / max(1, known):.2f}"
     yield "false findings per 1,000 case-nights", f"{1_000 * false / case_nights:.2f}"
