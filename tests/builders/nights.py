@@ -37,11 +37,8 @@ from service.jobs.types import Holder, Terms
 
 START = datetime(2026, 3, 1, 2, tzinfo=UTC)
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
-CASES = tuple(
-    Case(workload=workload, preset="full", axes=axes)
-    for workload in ("resnet50", "nanogpt", "unet")
-    for axes in ({}, {"precision": "bf16"})
-)
+NOISE = 0.003
+"""Standard deviation between processes."""
 Speed = Callable[[Case, int, str, int], float]
 """Items per second of a case at a revision (its number), on a worker, in a night."""
 Facts = Callable[[int], dict[str, str]]
@@ -66,13 +63,12 @@ class Team:
     speed: Speed
     facts: Facts = lambda _night: {}
     names: Sequence[str] = ("a", "b", "c", "d")
-    noise: float = 0.003
     seed: int = 1
     checkouts: bool = True
     """Whether a worker runs the revision that a job asks for, or what is installed that night."""
     daily: int = 1_000
     """Suspicions that may be measured again in a day."""
-    cases: Sequence[Case] = CASES
+    cases: Sequence[Case] = field(kw_only=True)
     factor: Factor = lambda _spec, _worker, _metric: 1.0
     gpus: Mapping[str, str] = field(default_factory=dict)
     """The GPU of each worker, where they differ: each of them then has every night for itself."""
@@ -142,7 +138,7 @@ class Team:
         code = int(spec.revision[1:]) if self.checkouts else self.night_now
         count = PROCESSES if spec.purpose is Purpose.HISTORY else 1
         level = self.speed(spec.case, code, worker, self.night_now)
-        rates = level * np.exp(self.random.normal(0, self.noise, count))
+        rates = level * np.exp(self.random.normal(0, NOISE, count))
         samples = (
             _sample("throughput", "img/s", Direction.HIGHER, rates),
             _sample("step_time", "s", Direction.LOWER, 32 / rates),
