@@ -250,8 +250,9 @@ def _suspicion(
         later.insert(0, earlier.pop())
     while later[0].revision == earlier[-1].revision:  # only whole revisions can be compared
         earlier.append(later.pop(0))
-    if min(before, after) <= 0:
+    if min(before, after) <= 0 or before == after:
         return None
+    worker, after = _suspect(later, usual, after)
     return Suspicion(
         series=series,
         last_good=earlier[-1].revision,
@@ -259,7 +260,33 @@ def _suspicion(
         first_bad_at=later[0].revision_at,
         first_bad_result=later[0].result_id,
         change_id=change_id,
-        worker=later[0].worker,
+        worker=worker,
         usual=usual,
         after=after,
     )
+
+
+def _suspect(later: Sequence[RecentPoint], usual: Baseline, after: float) -> tuple[str, float]:
+    """Give the worker that moved most at the first revision, and what it measures since then.
+
+    Where another one stayed at the old level there, ``after`` is half of a move that one node made.
+    """
+    before = usual.level
+    measured = {
+        point.worker: usual.alike(point.worker, point.value)
+        for point in reversed(later)
+        if point.revision == later[0].revision and point.value > 0
+    }
+    if not measured:
+        return later[0].worker, after
+    rises = after > before
+    worker = (max if rises else min)(sorted(measured), key=lambda name: measured[name])
+    level = measured[worker]
+    stayed = [
+        name
+        for name in measured.keys() - {worker}
+        if level != before and where_lies(measured[name], before, level) is Where.OLD
+    ]
+    if stayed:
+        after = median(usual.alike(worker, p.value) for p in later if p.worker == worker)
+    return worker, after

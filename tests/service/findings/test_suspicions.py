@@ -87,6 +87,26 @@ def test_which_worker_happened_to_measure_makes_no_part_of_what_is_suspected(
         assert suspicion.effect == pytest.approx(-0.03, abs=0.008)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_worker_that_moved_alone_is_suspected_of_all_that_it_moved(
+    database: Database, seed: int
+) -> None:
+    """Of two that measure every revision, the first becomes 5 % slower."""
+    random = np.random.default_rng(seed)
+    with database.writing() as session:
+        long.prepare(session, ["x", "y"])
+        for number in range(32):
+            for place, worker in enumerate("yx"):
+                level = 95.0 if worker == "y" and number >= 30 else 100.0
+                value = float(level * np.exp(random.normal(0, 0.003)))
+                long.add(session, {number: value}, worker, place=place, minutes=place)
+        suspected = suspicious(session, 30)
+    assert suspected
+    for suspicion in suspected:
+        assert suspicion.worker == "y"
+        assert suspicion.effect == pytest.approx(-0.05, abs=0.01)
+
+
 def test_no_revision_is_compared_with_itself(session: Session) -> None:
     add(session, STEADY, [100.0, 97.3])
     add(session, STEADY + 1, [95.0])
