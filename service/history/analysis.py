@@ -173,6 +173,9 @@ def _locked(session: Session, series_id: str, now: datetime) -> tuple[AnalysisRo
         "warnings": [],
         "analysed_at": now,
     }
+    known = session.get(AnalysisRow, series_id, with_for_update=True, populate_existing=True)
+    if known is not None:
+        return known, False
     is_new = insert_if_absent(session, _ANALYSES, row)
     locked = session.get_one(AnalysisRow, series_id, with_for_update=True, populate_existing=True)
     return locked, is_new
