@@ -11,6 +11,12 @@ from trials.load.__main__ import DOCUMENT, commit
 from trials.load.traffic import Plan, Shape
 
 
+@pytest.fixture(autouse=True)
+def _no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here is about the memory that a service gives back."""
+    monkeypatch.setattr(traffic, "REST_S", 0.0)
+
+
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 def test_everything_that_is_sent_is_answered_and_stored(database: str) -> None:
     plan = Plan(results_per_s=5.0, seconds=1.0, shape=Shape.METRICS, workers=20, claims_per_s=4.0)

@@ -58,6 +58,8 @@ SETTINGS = {
 here is posted once, by somebody whose other requests are not sent."""
 WARM_UP_S = 2.0
 """Requests of the first seconds are sent and not timed: imports, caches, connections."""
+REST_S = 5.0
+"""After which a service without requests has given back the memory that it gives back."""
 
 
 class Shape(StrEnum):
@@ -155,7 +157,7 @@ def _measured(
     answers = asyncio.run(send(list(requests(attempts, material.bodies, plan, ports)), LINES))
     stolen = _stolen(before)
     rss.append(_rss_b(replicas))
-    time.sleep(5.0)
+    time.sleep(REST_S)
     rss.append(_rss_b(replicas))
     cpu = [sum(process.cpu_times()[:2]) for r in replicas for process in _processes(r)]
     return {

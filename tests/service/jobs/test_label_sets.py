@@ -32,6 +32,7 @@ T = TypeVar("T")
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=100)
 CASE = Case(workload="unet", preset="tiny")
 LETTERS = {f"label{number}": "x" for number in range(10)}
+MANY = range(40, 700)
 START = datetime(2026, 11, 20, 10, tzinfo=UTC)
 
 
@@ -116,8 +117,8 @@ def test_a_claim_costs_the_same_however_many_label_sets_wait(
 ) -> None:
     few = cost_of_a_claim(database, sets, 40)
     with database.writing() as session:
-        for number in range(40, 700):
-            put(session, sets(number), priority=-1)
+        further = (JobSpec(case=CASE, revision="r", requires=sets(n), priority=-1) for n in MANY)
+        leases.submit(session, list(further), "s", now_of(session), MANY.start)
     with counting(database) as many:
         for _ in range(5):
             claim_and_return(database)
