@@ -55,14 +55,25 @@ def test_in_a_pid_namespace_the_measured_code_gets_nothing(
 def test_in_a_process_group_it_can_read_the_token_and_a_person_is_told(
     throughline: Run, thief: dict[str, str], tmp_path: Path
 ) -> None:
-    more = thief | {"THROUGHLINE_CONTAINMENT": "process_group"}
+    """Tokens are asked for, and that of the person who starts it is of another service."""
+    more = thief | {"THROUGHLINE_CONTAINMENT": "process_group", "THROUGHLINE_ACCESS": "tokens"}
+    more |= {"THROUGHLINE_TOKEN": "not-one-of-this-service"}
     done = throughline("up", "--once", "-r", "v1", "--port", str(free_port()), **more)
     assert done.returncode == Exit.OK, done.stderr
     found = loot(tmp_path)
-    assert str(tmp_path / "state" / "local.token") in found["files"]
+    path = tmp_path / "state" / "local.token"
+    assert str(path) in found["files"]
     assert (found["environment"], found["status"]) == ([], 401)
     assert SEEN[Containment.PROCESS_GROUP] in done.stderr
     assert not LINK.search(done.stderr + done.stdout), "whoever measures once needs no browser"
+    token = path.read_text().strip()
+    assert token.startswith("tl_admin_")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "state" / "access.key").stat().st_mode) == 0o600
+    secret = token.split("_")[3]
+    assert secret not in done.stdout + done.stderr
+    for log in (tmp_path / "state" / "logs").iterdir():
+        assert secret not in log.read_text()
 
 
 @dataclass(frozen=True)

@@ -79,23 +79,6 @@ def test_a_wrong_order_for_a_token_names_the_option_and_its_limits(
     assert told in done.stderr
 
 
-def test_where_tokens_are_asked_for_up_makes_its_own_and_its_worker_measures(
-    throughline: Run, environment: dict[str, str], tmp_path: Path
-) -> None:
-    told = {"THROUGHLINE_ACCESS": "tokens", "THROUGHLINE_TOKEN": "not-one-of-this-service"}
-    done = throughline("up", "--once", "-r", "v1", **told)
-    assert done.returncode == Exit.OK, done.stderr
-    path = tmp_path / "state" / "local.token"
-    token = path.read_text().strip()
-    assert token.startswith("tl_admin_")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE((tmp_path / "state" / "access.key").stat().st_mode) == 0o600
-    secret = token.split("_")[3]
-    for log in (tmp_path / "state" / "logs").iterdir():
-        assert secret not in log.read_text()
-    assert secret not in done.stdout + done.stderr
-
-
 def test_up_for_others_wants_tokens_first(throughline: Run) -> None:
     done = throughline("up", "--host", "0.0.0.0", "--once", "-r", "v1")
     assert done.returncode == Exit.USAGE

@@ -137,7 +137,9 @@ def test_a_failed_case_is_told_with_its_reason_and_the_exit_code(throughline: Ru
     assert "oom" in done.stdout
 
 
-def test_ctrl_c_stops_every_process(up: Start, tmp_path: Path) -> None:
+def test_ctrl_c_stops_every_process_and_what_was_interrupted_is_gone_on_with(
+    up: Start, throughline: Run, tmp_path: Path, environment: dict[str, str]
+) -> None:
     process = up(SCRIPT="slow")
     eventually(lambda: bool(running_below(process.pid, "scripted_benchmark")))
     family = psutil.Process(process.pid).children(recursive=True)
@@ -147,17 +149,6 @@ def test_ctrl_c_stops_every_process(up: Start, tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     assert process.wait(LIMIT_S) == Exit.INTERRUPTED
     assert not [one for one in family if is_alive(one)]
-
-
-def test_what_was_interrupted_is_gone_on_with(
-    up: Start, throughline: Run, tmp_path: Path, environment: dict[str, str]
-) -> None:
-    process = up(SCRIPT="slow")
-    eventually(lambda: bool(running_below(process.pid, "scripted_benchmark")))
-    process.terminate()
-    eventually(lambda: "Ctrl-C: gives" in said(tmp_path))
-    process.terminate()
-    process.wait(LIMIT_S)
     done = throughline("up", "--once", *on_a_free_port(), "-r", "v1")
     assert done.returncode == Exit.OK, done.stderr
     assert "Going on with the suite smoke at v1" in done.stderr
@@ -183,24 +174,20 @@ def test_a_process_that_dies_ends_everything_with_its_last_lines(
     assert "was killed by signal 9; the last lines of" in said(tmp_path)
 
 
-def test_when_up_itself_is_killed_nothing_is_left(up: Start) -> None:
-    process = up(SCRIPT="slow")
-    eventually(lambda: bool(running_below(process.pid, "scripted_benchmark")))
-    family = psutil.Process(process.pid).children(recursive=True)
-    process.kill()
-    process.wait(LIMIT_S)
-    eventually(lambda: not [one for one in family if is_alive(one)])
-
-
-def test_a_second_up_on_the_same_folder_says_where_the_first_is(
+def test_a_second_up_on_the_same_folder_says_where_the_first_is_and_a_killed_one_leaves_nothing(
     up: Start, throughline: Run, environment: dict[str, str]
 ) -> None:
-    up(SCRIPT="slow")
+    process = up(SCRIPT="slow")
     note = Path(environment["THROUGHLINE_STATE_DIR"]) / "up.json"
     eventually(lambda: note.exists() and note.read_text().endswith("}"))
     done = throughline("up", "--once", *on_a_free_port())
     assert done.returncode == Exit.USAGE
     assert f"already running at {json.loads(note.read_text())['url']}" in done.stderr
+    eventually(lambda: bool(running_below(process.pid, "scripted_benchmark")))
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.wait(LIMIT_S)
+    eventually(lambda: not [one for one in family if is_alive(one)])
 
 
 def test_a_database_that_cannot_be_used_is_one_sentence(throughline: Run) -> None:

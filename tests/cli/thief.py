@@ -70,8 +70,8 @@ def makes_itself_an_administrator() -> int:
         return refused.code
 
 
-if __name__ == "__main__":
-    loot = {
+def steal() -> dict[str, object]:
+    return {
         "environment": [name for name, value in os.environ.items() if "tl_admin_" in value],
         "files": secrets(files(STATE)),
         "beside": secrets(files(Path.cwd() / "state")),
@@ -79,7 +79,11 @@ if __name__ == "__main__":
         "unmounted": unmounted(),
         "status": makes_itself_an_administrator(),
     }
-    kept = Path(os.environ["THROUGHLINE_CACHE_DIR"])
-    kept.mkdir(parents=True, exist_ok=True)
-    (kept / "loot.json").write_text(json.dumps(loot))
+
+
+if __name__ == "__main__":
+    kept = Path(os.environ["THROUGHLINE_CACHE_DIR"], "loot.json")
+    if not kept.exists():  # one measurement is like another, and to look everywhere takes long
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps(steal()))
     runpy.run_path(str(Path(__file__).with_name("scripted_benchmark.py")), run_name="__main__")
