@@ -37,9 +37,25 @@ if TYPE_CHECKING:
     from service.database.session import Database
 
 
+LONGEST = (
+    "tests/whole/",
+    "tests/benchmarks/test_measurement_process.py",
+    "tests/chaos/test_storm.py",
+    "tests/cli/test_up.py",
+    "tests/corpus/",
+    "tests/service/test_description_holds.py",
+)
+"""Files with tests of ten seconds and more, that with the longest first."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest test begins first: at the end all processes but one would wait for it."""
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/whole/"))
+    """The longest tests begin first: at the end all processes but one would wait for them."""
+
+    def place(item: pytest.Item) -> int:
+        places = (at for at, name in enumerate(LONGEST) if item.nodeid.startswith(name))
+        return next(places, len(LONGEST))
+
+    items.sort(key=place)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

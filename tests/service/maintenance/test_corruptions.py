@@ -119,7 +119,7 @@ def world(
 
 @pytest.fixture
 def fixed_constraints(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Constraints are not read anew: that takes a quarter of the time, and no value changes them."""
+    """To read all constraints anew takes a quarter of the time, and no value changes them."""
     monkeypatch.setattr(guards, "_constraints", lambda _: iter(()))
 
 
