@@ -27,11 +27,11 @@ from service.history import traces
 from service.history.types import KeptTrace
 from service.http.long_poll import pauses
 from service.http.problems import answer
-from service.http.strict_route import takes
+from service.http.strict_route import WorkerRoute, takes
 from service.jobs import attempts, candidates, leases
 from service.jobs.types import Completion, Holder, Terms
 
-router = noun("", "leases")
+router = noun("", "leases", WorkerRoute)
 
 
 async def get_holder(
@@ -78,9 +78,7 @@ class Posted(BaseModel):
     responses={204: {"description": "No work."}, **problems(404, 409)},
 )
 @needs(Permission.WORK)
-async def claim_job(
-    claim: Claim, request: Request, terms: LeaseTerms, caller: Caller
-) -> Lease | Response:
+async def claim_job(claim: Claim, request: Request, terms: LeaseTerms, caller: Caller) -> Response:
     """Ask for a job that needs no label which the worker lacks; waits up to `wait_s` for one.
 
     The same `claim_id` always gets the same lease back, so a claim may be sent again. A lease is a
@@ -96,18 +94,19 @@ async def claim_job(
                 lease = await database.write(partial(_lease, claim, terms))
             if lease is not None:
                 break
-    return lease or Response(status_code=204)
+    return _written(lease) if lease else Response(status_code=204)
 
 
 @router.post(f"{_ATTEMPT}/start", status_code=204, responses=_FENCED)
 @needs(Permission.WORK)
-async def start(holder: AttemptHolder, request: Request, terms: LeaseTerms) -> None:
+async def start(holder: AttemptHolder, request: Request, terms: LeaseTerms) -> Response:
     """Say that the measurement begins; repeating it changes nothing."""
 
     def work(session: Session) -> None:
         attempts.start(session, holder, terms, now_of(session))
 
     await get_database(request).run(work, write=True)
+    return Response(status_code=204)
 
 
 @router.post(f"{_ATTEMPT}/heartbeat", response_model=Renewal, responses=_FENCED)
@@ -163,7 +162,7 @@ async def post_result(result: Result, holder: AttemptHolder, request: Request) -
 )
 @needs(Permission.WORK)
 @takes(trace_file.GZIP, trace_file.LIMIT_B)
-async def post_trace(holder: AttemptHolder, request: Request, response: Response) -> PostedTrace:
+async def post_trace(holder: AttemptHolder, request: Request) -> Response:
     """Deliver the profiler's trace of a result that was taken: JSON packed with gzip.
 
     201 the first time, 200 for the same trace again; 409 for an attempt from which no result was
@@ -178,20 +177,20 @@ async def post_trace(holder: AttemptHolder, request: Request, response: Response
         return traces.keep_trace(session, attempts.taken_from(session, holder), body, now)
 
     kept = await get_database(request).run(work, write=True)
-    if not kept.created:
-        response.status_code = 200
-    return PostedTrace(result_id=kept.result_id, size_b=kept.size_b)
+    posted = PostedTrace(result_id=kept.result_id, size_b=kept.size_b)
+    return _written(posted, 201 if kept.created else 200)
 
 
 @router.post(f"{_ATTEMPT}/release", status_code=204, responses=_FENCED)
 @needs(Permission.WORK)
-async def release(body: Release, holder: AttemptHolder, request: Request) -> None:
+async def release(body: Release, holder: AttemptHolder, request: Request) -> Response:
     """Give a job back unharmed: it is queued again, and nothing counts as lost."""
 
     def work(session: Session) -> None:
         attempts.release(session, holder, body.reason, now_of(session))
 
     await get_database(request).run(work, write=True)
+    return Response(status_code=204)
 
 
 def _written(answer: BaseModel, status: int = 200) -> Response:

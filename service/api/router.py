@@ -8,7 +8,7 @@ from service.api.openapi import EVERYWHERE, problems
 from service.http.strict_route import StrictRoute
 
 
-def noun(path: str, tag: str) -> APIRouter:
+def noun(path: str, tag: str, route: type[StrictRoute] = StrictRoute) -> APIRouter:
     """A router for what lies under ``/api/v1`` and ``path``, under a heading of the description.
 
     Its routes are whole and belong to no application: FastAPI would build those of a router that
@@ -17,6 +17,6 @@ def noun(path: str, tag: str) -> APIRouter:
     return APIRouter(
         prefix=f"/api/v1{path}",
         tags=[tag],
-        route_class=StrictRoute,
+        route_class=route,
         responses=problems(*EVERYWHERE),
     )

@@ -17,10 +17,10 @@ import anyio.lowlevel
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.auth.principal import client_of
-from service.errors import BadRequest, Overloaded, ServiceError, TooLarge, TooSlow
+from service.errors import BadRequest, Overloaded, TooLarge, TooSlow
 from service.http.security_headers import HTTPS_FOR_A_YEAR, RAW
 
 EXCHANGE = "throughline.exchange"
@@ -99,6 +99,10 @@ class Shared(Response):
 class BoundedExchanges(FastAPI):
     """An application whose every request is an `Exchange`, those that end in a fault too."""
 
+    def build_middleware_stack(self) -> ASGIApp:
+        """Hand requests straight to the routes; what these raise, `__call__` answers, once."""
+        return self.router
+
     def bound(self, limits: Limits) -> None:
         """Set the limits; call it once, before the first request."""
         self.state.limits = limits
@@ -113,10 +117,13 @@ class BoundedExchanges(FastAPI):
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         scope = {**scope, EXCHANGE: exchange, "method": method}
         try:
-            if fault := exchange.flaw():
-                await exchange.refusal(fault)(scope, exchange.receive, exchange.send)
-            else:
-                await super().__call__(scope, exchange.receive, exchange.send)
+            if flaw := exchange.flaw():
+                raise flaw
+            await super().__call__(scope, exchange.receive, exchange.send)
+        except Exception as fault:
+            if exchange.began:  # half an answer is out; the server ends the connection
+                raise
+            await exchange.refusal(fault)(scope, exchange.receive, exchange.send)
         finally:
             exchange.release()
 
@@ -138,6 +145,8 @@ class Exchange:
         self._held: list[tuple[Memory, str, int]] = []
         self._start: Message | None = None
         self._ends = False
+        self.began = False
+        """Whether something of the answer was sent."""
 
     def flaw(self) -> BadRequest | None:
         """Return what no route could mend.
@@ -154,9 +163,10 @@ class Exchange:
             return BadRequest("HTTP/1.0 knows no chunks; give the body's length.")
         return None
 
-    def refusal(self, fault: ServiceError) -> Response:
+    def refusal(self, fault: Exception) -> Response:
         """Return the answer to a fault, a page for a browser."""
-        handler = self._app.exception_handlers[ServiceError]
+        handlers = self._app.exception_handlers
+        handler = next(handlers[kind] for kind in type(fault).__mro__ if kind in handlers)
         return cast(Response, handler(Request(self._scope), fault))
 
     async def body(self, limit_b: int) -> bytes:
@@ -246,6 +256,7 @@ class Exchange:
             headers.append(HTTPS_FOR_A_YEAR)
         if self._ends:
             headers.append((b"connection", b"close"))
+        self.began = True
         await self._send({**start, "headers": headers})
         return first
 
