@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Annotated, TypeVar
 
 from fastapi import Depends, Header, Path, Query, Request
-from pydantic import BeforeValidator
 from sqlalchemy.orm import Session
 
 from benchmarks import contracts
 from service.auth.principal import Principal
 from service.auth.signing_key import Key
 from service.database.session import Database, now_of
+from service.http.strict_route import Plain
 from service.jobs.requests import JobRequest, SubmissionRequest
 from service.jobs.types import Terms
 from service.schemas.comparisons import ComparisonRequest
@@ -57,14 +56,6 @@ TokenId = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
 Digest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, str) and not _PLAIN.fullmatch(value):
-        raise ValueError("an integer is written in digits")
-    return value
-
-
-_PLAIN = re.compile(r"[0-9]{1,18}")
-Plain = BeforeValidator(_plain)
 IdempotencyKey = Annotated[
     str | None, Header(alias="Idempotency-Key", pattern=r"^[\x21-\x7e]{1,200}$")
 ]

@@ -15,6 +15,7 @@ from service.api import dependencies
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
+from service.http.strict_route import Plain
 from service.schemas import findings as schemas
 from service.schemas.jobs import Listing
 
@@ -88,9 +89,7 @@ def list_findings(
 def read_report(
     session: dependencies.DatabaseSession,
     now: dependencies.Now,
-    hours: Annotated[
-        int, Query(ge=1, le=8_760, description="How far to look back."), dependencies.Plain
-    ] = 24,
+    hours: Annotated[int, Query(ge=1, le=8_760, description="How far to look back."), Plain] = 24,
 ) -> schemas.MorningReport:
     """Read what was found lately, and how much of it is expected to be false."""
     since = now - timedelta(hours=hours)

@@ -17,17 +17,17 @@ from sqlalchemy.orm import Session
 from benchmarks import trace_file
 from benchmarks.contracts import Claim, Contract, Heartbeat, Lease, Line, Renewal, Result, Secret
 from service import comparisons
-from service.api.dependencies import Caller, Id, LeaseTerms, Plain, get_database
+from service.api.dependencies import Caller, Id, LeaseTerms
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
-from service.database.session import now_of
+from service.database.session import Database, now_of
 from service.errors import Fenced, Invalid
 from service.history import traces
 from service.history.types import KeptTrace
 from service.http.long_poll import pauses
 from service.http.problems import answer
-from service.http.strict_route import WorkerRoute, takes
+from service.http.strict_route import Plain, WorkerRoute, takes
 from service.jobs import attempts, candidates, leases
 from service.jobs.types import Completion, Holder, Terms
 
@@ -86,7 +86,7 @@ async def claim_job(claim: Claim, request: Request, terms: LeaseTerms, caller: C
     to its attempt carries the header `Lease-Secret`; once the lease is over, 409 (`fenced`).
     """
     caller.be(claim.worker)
-    database = get_database(request)
+    database = _database(request)
     lease = await database.write(partial(_lease, claim, terms))
     if lease is None:
         async for _ in pauses(request, claim.wait_s):
@@ -105,7 +105,7 @@ async def start(holder: AttemptHolder, request: Request, terms: LeaseTerms) -> R
     def work(session: Session) -> None:
         attempts.start(session, holder, terms, now_of(session))
 
-    await get_database(request).run(work, write=True)
+    await _database(request).run(work, write=True)
     return Response(status_code=204)
 
 
@@ -119,7 +119,7 @@ async def heartbeat(beat: Heartbeat, holder: AttemptHolder, request: Request) ->
     def work(connection: Connection) -> Renewal:
         return attempts.heartbeat(connection, holder, beat.progress, terms, now_of(connection))
 
-    return _written(await get_database(request).write(work))
+    return _written(await _database(request).write(work))
 
 
 @router.post(
@@ -143,7 +143,7 @@ async def post_result(result: Result, holder: AttemptHolder, request: Request) -
             comparisons.move_on_after(connection, completion.comparison_id, now)
         return completion
 
-    completion = await get_database(request).write(work)
+    completion = await _database(request).write(work)
     if not completion.counted:
         # Answered and not raised: an error would undo the keeping of the late result.
         return answer(Fenced("The attempt was over; the result is kept and does not count."))
@@ -176,7 +176,7 @@ async def post_trace(holder: AttemptHolder, request: Request) -> Response:
         now = now_of(session)
         return traces.keep_trace(session, attempts.taken_from(session, holder), body, now)
 
-    kept = await get_database(request).run(work, write=True)
+    kept = await _database(request).run(work, write=True)
     posted = PostedTrace(result_id=kept.result_id, size_b=kept.size_b)
     return _written(posted, 201 if kept.created else 200)
 
@@ -189,8 +189,13 @@ async def release(body: Release, holder: AttemptHolder, request: Request) -> Res
     def work(session: Session) -> None:
         attempts.release(session, holder, body.reason, now_of(session))
 
-    await get_database(request).run(work, write=True)
+    await _database(request).run(work, write=True)
     return Response(status_code=204)
+
+
+def _database(request: Request) -> Database:
+    database: Database = request.app.state.database
+    return database
 
 
 def _written(answer: BaseModel, status: int = 200) -> Response:

@@ -14,6 +14,7 @@ from service.api.router import noun
 from service.auth.permissions import Permission, needs
 from service.history import queries
 from service.history.description import AnalysisView, describe
+from service.http.strict_route import Plain
 from service.schemas.jobs import Listing
 from service.schemas.series import Series, SeriesPoint
 
@@ -50,7 +51,7 @@ def list_points(
     series_id: dependencies.Id,
     session: dependencies.DatabaseSession,
     cursor: dependencies.Cursor = None,
-    limit: Annotated[int, Query(ge=1, le=10_000), dependencies.Plain] = 1_000,
+    limit: Annotated[int, Query(ge=1, le=10_000), Plain] = 1_000,
 ) -> Response:
     """List the points of a series, by revision and then by time of measurement."""
     page = queries.page_of_points(session, series_id, after=cursor, limit=limit)

@@ -14,9 +14,8 @@ from sqlalchemy.orm import Session
 
 from service.auth.principal import Principal
 from service.database import paging
-from service.database.ids import new_id
 from service.database.paging import Page
-from service.database.session import now_of
+from service.database.session import new_id, now_of
 from service.models import AuditEvent
 
 _MADE = "audit.made"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -27,7 +28,6 @@ from service.auth import access_mode, audit, csrf, sessions, signing_key, token_
 from service.auth.access_mode import Asked
 from service.auth.permissions import AUDITED, MAY, SAFE, Permission
 from service.auth.principal import ANYBODY, READER, Principal, network_of
-from service.auth.rate_limit import Buckets
 from service.auth.signing_key import Key
 from service.auth.token_format import Mistyped, Token
 from service.database.session import Database, now_of
@@ -42,6 +42,8 @@ _LOOK_S = 1.0
 administrator of a service with open reading."""
 _REMEMBERED = 20_000
 """Good tokens in memory at most."""
+_NAMES = 20_000
+"""Buckets that are kept; the one that was not used for longest goes first."""
 _TOUCH_S = token_store.TOUCHED_EVERY.total_seconds()
 _WRITE_S = 1.0
 """How often uses of tokens are written down, those of all tokens together: a thousand workers
@@ -73,6 +75,39 @@ class _Good:
     expires_at: datetime | None
     changes: int
     """Count of changes to tokens (`token_store.changes`) just before it was verified."""
+
+
+class Buckets:
+    """``per_s`` requests a second for each name, and ``burst`` at once; no limit if it is 0.
+
+    Each replica counts for itself, in memory: a limit is there to keep one client from taking the
+    service from the others, not to count to the last request.
+    """
+
+    def __init__(self, per_s: float, burst: float) -> None:
+        self._per_s = per_s
+        self._burst = max(burst, 1.0)  # less would let nobody in at all
+        self._filled: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait_s(self, name: str, now_s: float) -> float:
+        """Return the time in s until ``name`` may ask; 0 if it may now. Counts nothing."""
+        if self._per_s <= 0:
+            return 0.0
+        return max(0.0, (1.0 - self._level(name, now_s)) / self._per_s)
+
+    def take(self, name: str, now_s: float) -> None:
+        """Count one request; a bucket never owes more than one second."""
+        if self._per_s <= 0:
+            return
+        left = max(self._level(name, now_s) - 1.0, -self._per_s)
+        self._filled[name] = (left, now_s)
+        self._filled.move_to_end(name)
+        if len(self._filled) > _NAMES:
+            self._filled.popitem(last=False)
+
+    def _level(self, name: str, now_s: float) -> float:
+        left, then_s = self._filled.get(name, (self._burst, now_s))
+        return min(self._burst, left + (now_s - then_s) * self._per_s)
 
 
 class Authenticator:

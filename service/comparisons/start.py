@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import JobSpec, Purpose
 from service import errors, models
 from service.comparisons import worker_choice
-from service.database.ids import new_id
+from service.database.session import new_id
 from service.history import revisions
 from service.jobs.expand import expand
 from service.jobs.requests import SubmissionRequest

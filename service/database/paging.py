@@ -43,7 +43,7 @@ def newest_first(
 ) -> Page[T]:
     """Rows of ``model`` that meet ``conditions``; ``after`` is the previous page's cursor.
 
-    ``order`` is their id, which orders them by time (`service.database.ids`).
+    ``order`` is their id, which orders them by time (`service.database.session.new_id`).
 
     Raises:
         Invalid: the cursor is not one of this list.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -19,6 +20,8 @@ from sqlalchemy.orm import Session
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.schema import ScalarElementColumnDefault
 from sqlalchemy.types import TypeEngine
+
+from service.models.columns import UtcDateTime
 
 _NUMBERED = PGDialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
 """Writes PostgreSQL's own parameters ($1). psycopg would parse a long statement for its own form
@@ -176,8 +179,22 @@ def _compile(statement: Executable, dialect: Dialect) -> _Compiled:
 
 
 def _binder(type_: TypeEngine[Any], dialect: Dialect) -> Convert:
+    if isinstance(type_, UtcDateTime):
+        return _utc_text if dialect.name == "sqlite" else _utc
     return type_.dialect_impl(dialect).bind_processor(dialect)
 
 
 def _reader(type_: TypeEngine[Any], dialect: Dialect) -> Convert:
     return type_.dialect_impl(dialect).result_processor(dialect, None)
+
+
+def _utc(value: datetime | None) -> datetime | None:
+    if value is not None and value.tzinfo is None:
+        raise ValueError("a time without a zone cannot be stored")
+    return value
+
+
+def _utc_text(value: datetime | None) -> str | None:
+    """Write a time as `service.models.columns` has it, in a tenth of SQLAlchemy's time."""
+    aware = _utc(value)
+    return aware.astimezone(UTC).isoformat(" ", "microseconds") if aware is not None else None

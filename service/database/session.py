@@ -6,6 +6,7 @@ The database's time is the only wall clock.
 
 from __future__ import annotations
 
+import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -31,7 +32,7 @@ from sqlalchemy.orm import Session
 
 from service.database.engine import make_engine, parse
 from service.database.prepared import Prepared, Runner, connection_of, new_row
-from service.errors import BUSY, DatabaseUnavailable
+from service.errors import BUSY, DatabaseUnavailable, Invalid
 from service.models.project_filter import restrict
 
 T = TypeVar("T")
@@ -43,6 +44,8 @@ TURN_S = 20.0
 GROUP = 16
 """Units of work that share a transaction at most; others wait until it is over."""
 _WITNESS = "witness"
+_EARLIEST = datetime(1990, 1, 1, tzinfo=UTC)
+_LATEST = datetime(2200, 1, 1, tzinfo=UTC)
 
 
 class Database:
@@ -283,6 +286,25 @@ def now_of(on: Runner) -> datetime:
         return datetime.now(UTC)
     now: datetime = _CLOCK.run(connection)[0][0]
     return now.astimezone(UTC)
+
+
+def new_id(now: datetime, position: int = 0) -> str:
+    """Name a row, so that rows sort in the order in which they were made.
+
+    32 hexadecimal digits: milliseconds, place among those of the moment, 64 random bits.
+    """
+    milliseconds = int(now.timestamp() * 1_000)
+    return f"{milliseconds:012x}{position:04x}{secrets.token_hex(8)}"
+
+
+def check_time(name: str, value: datetime) -> None:
+    """Refuse a time that no database and no chart can hold.
+
+    Raises:
+        Invalid: it lies before 1990 or after 2199.
+    """
+    if not _EARLIEST <= value < _LATEST:
+        raise Invalid(f"{name} must lie between the years 1990 and 2200.")
 
 
 def alone(session: Session, what: str) -> None:

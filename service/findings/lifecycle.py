@@ -17,8 +17,7 @@ from sqlalchemy.orm import Session
 
 from service.analysis.attribution import Attribution
 from service.analysis.statement import Statement, state
-from service.database.ids import new_id
-from service.database.session import rows
+from service.database.session import new_id, rows
 from service.errors import Conflict, NotFound
 from service.findings.rules import ACTIVE
 from service.history.series_history import PlacedChange

@@ -23,7 +23,7 @@ from service.analysis.detection.support import confirmed as support_of
 from service.analysis.detection.windows import SAME, Detection
 from service.analysis.recovery import newest_return
 from service.analysis.statement import read as read_statement
-from service.database.ids import new_id
+from service.database.session import new_id
 from service.history import replicates
 from service.history.series_history import (
     EDGE,

@@ -13,7 +13,7 @@ from datetime import datetime
 from sqlalchemy import Row, exists, select, update
 from sqlalchemy.orm import Session
 
-from service.database.ids import new_id
+from service.database.session import new_id
 from service.errors import Conflict, NotFound
 from service.history import pending, replicates
 from service.models import Exclusion, Point, ResultRow

@@ -15,8 +15,8 @@ from typing import cast
 from sqlalchemy import Table, delete, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from service.database.ids import new_id
 from service.database.prepared import Runner, inserting
+from service.database.session import new_id
 from service.models import PendingAnalysis, Point
 
 _PENDING = cast(Table, PendingAnalysis.__table__)

@@ -17,9 +17,8 @@ from benchmarks.contracts import Purpose, Result, Sample, Status
 from benchmarks.diagnosis import disturbances
 from service import models
 from service.analysis.summary import summarise, within
-from service.database.ids import new_id
 from service.database.prepared import Prepared, Runner, insert_rows, inserting, session_on
-from service.database.session import insert_if_absent
+from service.database.session import insert_if_absent, new_id
 from service.history import exclusions, pending, replicates
 from service.history.types import Origin, StoredResult
 

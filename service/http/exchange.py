@@ -8,6 +8,7 @@ take, so that two dozen clients that read nothing cost a gigabyte.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from dataclasses import dataclass
 from typing import cast
@@ -181,7 +182,7 @@ class Exchange:
         if self._length_b > limit_b:
             raise TooLarge("The body is larger than this service accepts; send less at once.")
         try:
-            with anyio.fail_after(self._app.state.limits.body_s):
+            async with asyncio.timeout(self._app.state.limits.body_s):
                 return await self._whole(limit_b)
         except TimeoutError:
             raise TooSlow("The body did not come in time; send it again, or send less.") from None

@@ -6,6 +6,7 @@ is parsed once: pydantic reads JSON straight into the endpoint's model (docs/adr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.dependencies.utils import request_params_to_args
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute, iter_route_contexts
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
@@ -36,6 +37,17 @@ _THREAD_B = 2**18
 """A larger document is parsed in a thread, so that others are answered meanwhile."""
 _FAULTS = 20
 """Faults that an answer lists."""
+_DIGITS = re.compile(r"[0-9]{1,18}")
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, str) and not _DIGITS.fullmatch(value):
+        raise ValueError("an integer is written in digits")
+    return value
+
+
+Plain = BeforeValidator(_plain)
+"""Stands beside the type of an integer in an address: pydantic would take ``+1`` and ``1_0``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,19 @@ from typing import Any, cast
 from sqlalchemy import Table, bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import AttemptState, JobSpec, JobState, Progress, Renewal, Result, Status
+from benchmarks.contracts import (
+    AttemptState,
+    JobSpec,
+    JobState,
+    Progress,
+    Renewal,
+    Result,
+    Status,
+    excess,
+)
 from service.database.prepared import Prepared, Runner, session_on
-from service.errors import Conflict, Fenced, NotFound
+from service.database.session import check_time
+from service.errors import Conflict, Fenced, Invalid, NotFound
 from service.history import record
 from service.history.types import Origin
 from service.jobs import groups
@@ -25,7 +35,6 @@ from service.jobs.transitions import (
     require,
 )
 from service.jobs.types import Completion, Held, Holder, Terms
-from service.jobs.validation import check_result, check_size
 from service.models import Attempt, ComparisonJob, Job, ResultRow, WorkerRow
 
 _JOBS, _ATTEMPTS = cast(Table, Job.__table__), cast(Table, Attempt.__table__)
@@ -145,6 +154,42 @@ def _end(on: Runner, held: Held, holder: Holder, result: Result, now: datetime) 
         with session_on(on) as session:
             groups.end(session, held.origin.group_id, reason, now)
     return True
+
+
+def check_result(spec: JobSpec, result: Result) -> None:
+    """Refuse a result that is not of this job's case or contradicts itself.
+
+    Raises:
+        Invalid: it says in one sentence which.
+    """
+    case, asked = result.case, spec.case
+    if (case.workload, case.axes) != (asked.workload, asked.axes):
+        raise Invalid("The result is of another case than the job's; post it to its own job.")
+    if asked.preset not in ("auto", case.preset):
+        raise Invalid("The result is of another preset than the job's; post it to its own job.")
+    if result.status is Status.OK and case.preset == "auto":
+        raise Invalid("The result does not name the preset that was measured, `full` or `tiny`.")
+    if len(result.replicates) > 1 and spec.protocol.replicates > 1:
+        raise Invalid("The result is of several replicates; each is a job and has its own result.")
+    metrics = [sample.metric for sample in result.samples]
+    if len(set(metrics)) != len(metrics):
+        raise Invalid("The result has two samples of the same metric; give their values in one.")
+    check_time("measured_at", result.measured_at)
+
+
+def check_size(spec: JobSpec, result: Result, document: bytes) -> None:
+    """Refuse a result that is larger than whoever reads it later should pay for.
+
+    Args:
+        spec: of the job.
+        result: of its process.
+        document: the result as JSON.
+
+    Raises:
+        Invalid: it says in one sentence how large it is, and what is allowed.
+    """
+    if too_large := excess(result, document, spec.protocol.replicates):
+        raise Invalid(f"The result is too large. {too_large}")
 
 
 def taken_from(session: Session, holder: Holder) -> str:

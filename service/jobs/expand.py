@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from benchmarks.catalog import catalog, precision_tiers, suites
 from benchmarks.contracts import Case, JobSpec, Protocol
+from service.database.session import check_time
 from service.errors import Impossible, Invalid, UnknownChoice
 from service.jobs.requests import SubmissionRequest
-from service.jobs.validation import check_time
 
 MOST_JOBS = 2_000
 """Of a submission: they are stored in one transaction, which others wait for."""

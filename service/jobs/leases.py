@@ -11,9 +11,8 @@ from sqlalchemy import Table, bindparam, insert, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, Claim, JobSpec, JobState, Lease
-from service.database.ids import new_id
 from service.database.prepared import Prepared, Runner, session_on
-from service.database.session import insert_if_absent
+from service.database.session import insert_if_absent, new_id
 from service.errors import Conflict, NotFound
 from service.history import record
 from service.jobs import candidates, eligibility, groups

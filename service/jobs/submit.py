@@ -14,8 +14,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Contract, JobSpec
 from service import errors, models
-from service.database.ids import new_id
-from service.database.session import insert_if_absent
+from service.database.session import insert_if_absent, new_id
 from service.history import revisions
 from service.jobs import leases, workers
 from service.jobs.expand import expand, left_out

@@ -33,7 +33,7 @@ from benchmarks.contracts import (
     Result,
     Status,
 )
-from service.database.ids import new_id
+from service.database.session import new_id
 from service.history import revisions
 from service.jobs import attempts, expiry, leases, schedules
 from service.jobs.types import Holder, Terms

@@ -10,8 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import JobSpec
-from service.database.ids import new_id
-from service.database.session import now_of
+from service.database.session import new_id, now_of
 from service.history import revisions
 from service.jobs import leases
 from service.models import Job, Submission

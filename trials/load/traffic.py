@@ -129,8 +129,10 @@ def measure(kind: str, plan: Plan) -> dict[str, Any]:
         database = Database(url)
         material = Material.of(plan)
         attempts = prepare(database, folder, material, plan)
+        # As docs/operating.md has it: one of them analyses, the others only answer.
         replicas = [
-            Replica(url, folder, STATE_DIR=str(folder), **SETTINGS) for _ in range(plan.replicas)
+            Replica(url, folder, STATE_DIR=str(folder), ROLE=role, **SETTINGS)
+            for role in ["all", *["web"] * (plan.replicas - 1)]
         ]
         try:
             return _measured(database, replicas, attempts, material, plan) | {"database": kind}

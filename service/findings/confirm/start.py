@@ -17,7 +17,7 @@ from service import comparisons, models
 from service.analysis.statement import state
 from service.comparisons import worker_choice
 from service.comparisons.worker_choice import LATELY
-from service.database.ids import new_id
+from service.database.session import new_id
 from service.errors import ServiceError
 from service.findings import rules
 from service.findings.bad_nodes import ill_nodes

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from benchmarks.contracts import Case, JobSpec
-from service.database.ids import new_id
+from service.database.session import new_id
 from service.history import record
 from service.maintenance.verify.jobs import FINAL, LIVE, ON_WORKER
 from service.maintenance.verify.values import Breach, Event, JobFacts

@@ -16,7 +16,7 @@ from benchmarks import contracts
 from service import models
 from service.errors import Invalid
 from service.history import queries, record, replicates, types
-from service.jobs.validation import check_result
+from service.jobs.attempts import check_result
 from service.maintenance.verify import agreement
 from service.maintenance.verify.reading import history_of, pages
 from service.maintenance.verify.values import Breach

@@ -26,8 +26,8 @@ from service.api.router import noun
 from service.api.routes import ROUTES
 from service.app import create_app
 from service.auth import access_mode, signing_key, token_format, token_store
+from service.auth.authenticate import Buckets
 from service.auth.permissions import Undeclared
-from service.auth.rate_limit import Buckets
 from service.database.session import now_of
 from service.models import Base, TokenRow
 from service.settings import Access, Settings
