@@ -133,13 +133,14 @@ def joined(windows: list[tuple[ChangePoint, ...]]) -> tuple[ChangePoint, ...]:
     """All windows' changes in order, each once: of two beside a border the stronger one."""
     kept: list[ChangePoint] = []
     for number, changes in enumerate(windows):
-        border = number * STRIDE
+        border, earlier = number * STRIDE, len(kept)
         for change in changes:
-            rival = kept[-1] if kept else None
+            rival = kept[-1] if 0 < len(kept) == earlier else None  # of an earlier window
             beside = rival is not None and abs(rival.index - border) <= SAME
             if rival and beside and change.index - rival.index <= SAME:
                 if change.evidence > rival.evidence:
                     kept[-1] = change
+                    earlier -= 1
             else:
                 kept.append(change)
     return tuple(kept)

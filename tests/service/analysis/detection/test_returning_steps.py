@@ -68,3 +68,10 @@ def test_support_finds_what_is_too_weak_alone() -> None:
     near = range(50, 71)
     assert places(small_step(), dict.fromkeys(near, Support(rise=3.0)))
     assert places(small_step(), dict.fromkeys(near, Support(fall=3.0))) == []
+
+
+def test_two_facts_in_the_first_ten_points_are_two_changes() -> None:
+    levels = np.repeat([300.0, 285.0, 300.0], [7, 5, 8])
+    noisy = levels * np.exp(np.random.default_rng(3).normal(0, 0.003, len(levels)))
+    known = {7: confirmed(-0.05), 12: confirmed(0.05)}
+    assert places(History.of(noisy, "higher"), known) == [7, 12]
