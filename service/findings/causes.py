@@ -47,7 +47,7 @@ def headline_order(change: Candidate) -> tuple[tuple[int, str], bool, float, str
 SPREAD = 0.35
 """Standard deviation of the sizes of the changes that one cause makes, as a share of one of them:
 the same code weighs more in one case than in another."""
-LEAST_PART = 1 / 3
+LEAST_PART = 0.5
 """Of a cause's size: what moved by less has a cause of its own, or none."""
 SUPPORT = 5.0
 """Support from which a series shares a cause: 150 to 1. Of 100 series that did not move, less than

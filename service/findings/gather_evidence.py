@@ -27,8 +27,11 @@ from service.analysis.attribution import (
 from service.analysis.detection.change import ChangePoint
 from service.analysis.recovery import clearly_at
 from service.analysis.statement import state
-from service.findings import lifecycle
-from service.findings.rules import NOTHING, Candidate, Remeasured
+from service.findings import causes, lifecycle
+from service.findings.bad_nodes import slow_periods
+from service.findings.queries import reported_places
+from service.findings.rules import NOTHING, Candidate, Remeasured, SlowPeriods
+from service.findings.shift import shift_at
 from service.history import queries, replicates, revisions
 from service.history.analysis import Histories
 from service.history.queries import name_of
@@ -67,7 +70,7 @@ def question_of(
     old, new = (_load(session, side) for side in _sides(history, since, change))
     again = [_load(session, side) for side in (measured.before, measured.after)]
     again = [[one for one in side if one.result.case == first.series.case] for side in again]
-    around = neighbours(histories, first.series)
+    around, ill = neighbours(histories, first.series), slow_periods(session)
     here = [other for other in around if other.series.comparability == first.series.comparability]
     subject = metric(first.series.metric).subject
     alike = [other for other in group[1:] if metric(other.series.metric).subject == subject]
@@ -90,7 +93,7 @@ def question_of(
         unmoved=tuple(
             cell_of(other.series)
             for other in around
-            if cell_of(other.series) not in moved and _stayed(other, since)
+            if cell_of(other.series) not in moved and _stayed(session, other, since, change, ill)
         ),
         residuals=tuple(residual for other in here for residual in residuals(other, since)),
     )
@@ -215,12 +218,26 @@ def neighbours(histories: Histories, series: SeriesName) -> list[SeriesHistory]:
     return [histories.of(series_id) for series_id in ids[:NEIGHBOURS]]
 
 
-def _stayed(history: SeriesHistory, since: Place) -> bool:
+def _stayed(
+    session: Session, history: SeriesHistory, since: Place, change: ChangePoint, ill: SlowPeriods
+) -> bool:
+    """Return True if a series was measured on both sides of a place, and did not move with it.
+
+    With too few points to tell it is left out: it neither moved nor stayed.
+    """
     recent = history.recent
     index = recent.index_at(since)
     if index is None or index <= recent.first or index >= recent.first + len(recent.points):
         return False
-    return all(abs(change.change.index - index) > EDGE for change in history.analysis.changes)
+    places = [one.change.index for one in history.analysis.changes]
+    if any(abs(place - index) <= EDGE for place in places):
+        return False
+    reported = [number for number, _ in reported_places(session, history)]
+    shift = shift_at(history, since[0], [*places, *reported], ill)
+    if shift is None or min(change.before, change.after) <= 0:
+        return True
+    size = math.log(change.after / change.before)
+    return causes.support(size, shift.log, shift.error) < 0
 
 
 def say_again(histories: Histories, row: FindingRow, whole: Sequence[Candidate]) -> None:

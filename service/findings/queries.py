@@ -18,6 +18,7 @@ from service.errors import NotFound
 from service.findings.lifecycle import NO_SUCH
 from service.findings.rules import ACTIVE, REFUTED
 from service.history.queries import name_of
+from service.history.series_history import SeriesHistory
 from service.models import FindingEvent, FindingRow, FindingSeries, FindingState, SeriesRow
 from service.schemas.findings import (
     AffectedSeries,
@@ -105,6 +106,22 @@ def doubts_since(session: Session, since: datetime) -> Sequence[float]:
         .group_by(FindingRow.id)
     )
     return session.scalars(least).all()
+
+
+def reported_places(session: Session, history: SeriesHistory) -> list[tuple[int, bool]]:
+    """Where changes begin or end that findings report: numbers of points, and whether it rises."""
+    link = FindingSeries
+    rows = session.execute(
+        select(link.first_bad_at, link.ended_at, link.effect).where(
+            link.series_id == history.series.id
+        )
+    )
+    places: list[tuple[int, bool]] = []
+    for begun, ended, effect in rows:
+        for at, rises in ((begun, effect > 0), (ended, effect < 0)):
+            number = None if at is None else history.recent.index_of(at)
+            places += [] if number is None else [(number, rises)]
+    return places
 
 
 def places_of(session: Session, series: SeriesName, subject: str) -> list[datetime]:

@@ -20,7 +20,7 @@ from service.findings import lifecycle, rules
 from service.findings.gather_evidence import figures_of, members, say_again
 from service.findings.rules import ACTIVE, REFUTED, AlreadyReported, Candidate, PendingShift
 from service.history.analysis import Histories
-from service.history.series_history import PlacedChange, RecentPoints, SeriesHistory
+from service.history.series_history import EDGE, PlacedChange, RecentPoints, SeriesHistory
 from service.models import FindingEvent, FindingRow, FindingSeries, FindingState
 from service.schemas.findings import Certainty, FindingKind
 
@@ -55,7 +55,7 @@ def follow(histories: Histories, series_id: str, now: datetime) -> AlreadyReport
         back = rules.recovery(analysis, change) if change else None
         level = rules.led(analysis, change, back) if change and back else 0.0
         over = back and (_only_back(link, row, history, back) or _no_news(link, row, level))
-        reported = (change, back if over else None)
+        reported = (change, back if over else _known_end(link, row, history))
         covered |= {one.id for one in reported if one is not None}
         expected |= {change.id} if change and _expected(row) else set()
         ended = link.ended
@@ -71,6 +71,26 @@ def follow(histories: Histories, series_id: str, now: datetime) -> AlreadyReport
             settle(histories.session, row, _since(link, tail), now)
     findings = frozenset(row.id for _, row in links)
     return AlreadyReported(frozenset(covered), tuple(shifts), frozenset(expected), findings)
+
+
+def _known_end(link: FindingSeries, row: FindingRow, history: SeriesHistory) -> PlacedChange | None:
+    """The change at which a finding is known to have ended in a series, if it is no news.
+
+    A later drop that the history does not show yet may hide that it led back to the old level.
+    """
+    at = None if link.ended_at is None else history.recent.index_of(link.ended_at)
+    if link.ended != "recovered" or at is None or _expected(row):
+        return None
+    return next(
+        (
+            change
+            for change in history.analysis.changes
+            if abs(change.change.index - at) <= EDGE
+            and (change.change.effect > 0) != (link.effect > 0)
+            and _no_news(link, row, change.change.after)
+        ),
+        None,
+    )
 
 
 def takes_back(session: Session, candidate: Candidate, now: datetime) -> bool:

@@ -7,12 +7,9 @@ tells whether a series moved with it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from datetime import datetime
-from statistics import median
 
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from benchmarks.catalog.metrics import metric
@@ -21,98 +18,19 @@ from service.analysis.detection.change import ChangePoint
 from service.findings import causes
 from service.findings.bad_nodes import slow_periods
 from service.findings.gather_evidence import neighbours, where_of
-from service.findings.queries import places_of
-from service.findings.rules import NEAR, Candidate, SlowPeriods, by_ill
-from service.findings.suspicion import ENOUGH, LEAST_SCALE, Baseline, points_before
+from service.findings.queries import places_of, reported_places
+from service.findings.rules import NEAR, Candidate
+from service.findings.shift import Shift, shift_at
 from service.findings.threshold_table import load_threshold
 from service.findings.thresholds import least_effect
 from service.history import changes, revisions
 from service.history.analysis import Histories
 from service.history.series_history import EDGE, SeriesHistory, between
-from service.models import FindingSeries
 from service.schemas.series import SeriesName
 
-OF_A_MEDIAN = math.pi / 2
-"""Variance of a median, beside that of a mean of as many values."""
-CLEAR = 3.0
-"""Standard deviations."""
 AT_THE_EDGE = 1.5
 """Support up to which the last point before a place may have moved already; and likewise against
 the first one from it on. One in a hundred does by noise, and is found when its history shows it."""
-UNKNOWN_NODE = 0.005
-"""Standard deviation between nodes of one kind, as a share: for a node that has not measured the
-series often enough."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shift:
-    """Levels of a series on both sides of a place."""
-
-    at: int
-    """Number of the first point of the new side."""
-    before: float
-    after: float
-    error: float
-    """Standard deviation of ``log``."""
-    edge: tuple[float, float]
-    """ln of the last point before the place and of the first one from it on, over ``before``."""
-    point_error: float
-    """Standard deviation of either."""
-
-    @property
-    def log(self) -> float:
-        """ln(after / before)."""
-        return math.log(self.after / self.before)
-
-    @property
-    def is_clear(self) -> bool:
-        """Return True if noise alone seldom looks like that."""
-        return abs(self.log) >= CLEAR * self.error
-
-
-def shift_at(
-    history: SeriesHistory, at: datetime, known: Sequence[int], ill: SlowPeriods
-) -> Shift | None:
-    """Hold the points from a place on against those before it, each worker against its past.
-
-    ``known`` are the numbers of the points at which changes of the series begin.
-
-    Points between the changes around the place count, but those of nodes when they were slow:
-    ``ill`` says when. None if a side has too few points, or if the noise of the series is not
-    known.
-    """
-    recent, noise = history.recent, history.analysis.noise
-    index = recent.index_of(at)
-    if index is None or noise is None:
-        return None
-    far = [place for place in known if abs(place - index) > EDGE]
-    end = min((place for place in far if place > index), default=recent.first + len(recent.points))
-    earlier = [p for p in points_before(recent, index, far) if not by_ill(p, ill)]
-    points = recent.points[index - recent.first : end - recent.first]
-    later = [point for point in points if not by_ill(point, ill)]
-    if len(earlier) < ENOUGH or not later:
-        return None
-    usual = Baseline.of((point.worker, point.value) for point in earlier)
-    values = [usual.alike(point.worker, point.value) for point in (earlier[-1], *later)]
-    after = median(values[1:])
-    if min(usual.level, after, *values[:2]) <= 0:
-        return None
-    scale = max(noise.scale, LEAST_SCALE)
-    strange = usual.by_worker.keys().isdisjoint(point.worker for point in later)
-    offset = UNKNOWN_NODE if strange else 0.0
-    counts = _variance_of_median(len(earlier)) + _variance_of_median(len(later))
-    return Shift(
-        at=index,
-        before=usual.level,
-        after=after,
-        error=math.hypot(scale * math.sqrt(counts), offset),
-        edge=(math.log(values[0] / usual.level), math.log(values[1] / usual.level)),
-        point_error=math.hypot(scale, offset),
-    )
-
-
-def _variance_of_median(count: int) -> float:
-    return 1.0 / count if count < 3 else OF_A_MEDIAN / count
 
 
 def shifts(
@@ -126,10 +44,10 @@ def shifts(
     for history in neighbours(histories, of):
         if history.series.id in members:
             continue
-        reported = _reported(histories.session, history)
+        reported = reported_places(histories.session, history)
         shown = [change.change.index for change in history.analysis.changes]
-        shift = shift_at(history, at, [*shown, *reported], ill)
-        if shift is not None and not _near(shift.at, reported):
+        shift = shift_at(history, at, [*shown, *(number for number, _ in reported)], ill)
+        if shift is not None and not _near(shift.at, reported, rises=shift.log > 0):
             yield history, shift
 
 
@@ -148,24 +66,16 @@ def witnesses(
             yield _witness(histories, history, shift, math.exp(-surely), now)
 
 
-def is_reported(session: Session, history: SeriesHistory, at: int) -> bool:
-    """Return True if a finding has a change of a series at a place, the number of a point."""
-    return _near(at, _reported(session, history))
+def is_reported(session: Session, history: SeriesHistory, at: int, *, rises: bool) -> bool:
+    """Return True if a finding has a change of a series at a place, the number of a point.
+
+    ``rises`` is its direction.
+    """
+    return _near(at, reported_places(session, history), rises=rises)
 
 
-def _near(at: int, places: Iterable[int]) -> bool:
-    return any(abs(place - at) <= EDGE for place in places)
-
-
-def _reported(session: Session, history: SeriesHistory) -> list[int]:
-    """Numbers of the points at which changes begin or end that findings report."""
-    links = session.execute(
-        select(FindingSeries.first_bad_at, FindingSeries.ended_at).where(
-            FindingSeries.series_id == history.series.id
-        )
-    )
-    numbers = (history.recent.index_of(at) for link in links for at in link if at is not None)
-    return [number for number in numbers if number is not None]
+def _near(at: int, places: Iterable[tuple[int, bool]], *, rises: bool) -> bool:
+    return any(abs(place - at) <= EDGE and up == rises for place, up in places)
 
 
 def is_explained(session: Session, series: SeriesName, rank: int) -> bool:

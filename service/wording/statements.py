@@ -143,11 +143,9 @@ def headline_of(said: Statement) -> str:
     match said.kind:
         case "change":
             return _short(facts["headline"])
-        case "bad_node":
+        case "bad_node" | "worker_at_fault":
             size, since = formats.size(facts["share"]), formats.revision(facts["first_bad"])
             return f"Worker {facts['worker']} {size} slower since {since}"
-        case "worker_at_fault":
-            return f"Worker {facts['worker']} is at fault"
     return say(said)
 
 
@@ -283,7 +281,7 @@ WORDS: dict[str, Words] = {
     "facts_changed_here": partial(_facts, how=" changed at the same point"),
     "facts_changed_between": partial(_facts, how=" changed in between"),
     # the revision
-    "at_both_levels": "{revision:revision} was measured at both levels",
+    "at_both_levels": "{revision:revision} was at the old level and is at the new one now",
     "revision_changed": "the revision changed",
     "revision_and_machine": (
         "the revision and the machine changed together ({before} before, {after} after)"
@@ -345,7 +343,7 @@ WORDS: dict[str, Words] = {
         "{last_good} and {first_bad} are both at the new level now: what changed is around the "
         "code. There is no other worker to ask, so {worker} itself is not excluded."
     ),
-    "worker_at_fault": "Worker {worker} is at fault: {why}",
+    "worker_at_fault": "Worker {worker} is {share:size} slower since {first_bad:revision}: {why}",
     # too little to look at
     "no_measurement_before": "no measurement from before it is at hand",
     "no_measurement_after": "no measurement from after it is at hand",

@@ -115,7 +115,7 @@ def test_up_once_measures_the_suite_and_prints_its_table(once: Once) -> None:
     assert table.count("2.00\u00d7") == 3
     assert "4,000 img/s" in table
     assert "± 1.0 %" in table
-    assert "95 % interval within the run" in table
+    assert "95 % interval within one process" in table
     assert "3 GiB" in table
     assert "Dashboard" not in done.stderr, "it ends with the suite"
 

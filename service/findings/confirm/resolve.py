@@ -157,7 +157,13 @@ class _Confirmation:
                 last_good=row.last_good,
                 first_bad=row.first_bad,
                 share=abs(self.suspicion.effect),
-                says=state("worker_at_fault", worker=row.worker, why=outcome.says),
+                says=state(
+                    "worker_at_fault",
+                    worker=row.worker,
+                    share=abs(self.suspicion.effect),
+                    first_bad=row.first_bad,
+                    why=outcome.says,
+                ),
                 certainty=Certainty.CONFIRMED,
                 series=(row.series_id,),
             )
@@ -167,7 +173,8 @@ class _Confirmation:
         histories = Histories(self.session)
         history = histories.of(self.series.id)
         at = history.recent.index_of(row.first_bad_at)
-        if at is not None and is_reported(self.session, history, at):
+        rises = self.suspicion.effect > 0
+        if at is not None and is_reported(self.session, history, at, rises=rises):
             return []  # another case of the same cause was measured again and stands for this one
         least = least_effect(load_threshold(self.session, self.series))
         if least == NEVER:  # chosen while it was measured again

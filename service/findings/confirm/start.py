@@ -234,7 +234,12 @@ def _known(session: Session, suspicion: Suspicion, rank: int) -> bool:
     if _of_case(session, suspicion.series, models.ConfirmationRow.first_bad == suspicion.first_bad):
         return True
     looked_at = (models.ConfirmationState.RUNNING, models.ConfirmationState.NOT_REPRODUCED)
-    return bool(_near(session, suspicion.series, rank, models.ConfirmationRow.state.in_(looked_at)))
+    near = _near(session, suspicion.series, rank, models.ConfirmationRow.state.in_(looked_at))
+    rises = suspicion.after > suspicion.before
+    # What goes the other way in the same series is another change.
+    return any(
+        row.series_id != suspicion.series.id or (row.after > row.before) == rises for row in near
+    )
 
 
 def _near(

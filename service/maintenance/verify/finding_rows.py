@@ -131,10 +131,19 @@ def shown_changes(session: Session) -> Iterator[Breach]:
             if not computed[_sizes(estimate)]:
                 yield Breach(ROWS, f"change {name}", "The analysis of its series has no such one.")
             computed[_sizes(estimate)] -= 1
-        if +computed:
-            yield Breach(ROWS, f"series {row.series_id}", "A change of its analysis is not shown.")
+        if missing := +computed:
+            yield Breach(ROWS, _hidden(session, row.series_id, missing), "It is not shown.")
     for name in (name for changes in shown.values() for name in changes):
         yield Breach(ROWS, f"change {name}", "Its series has no analysis.")
+
+
+def _hidden(session: Session, series_id: str, missing: Counter[tuple[Any, ...]]) -> str:
+    """Name the stored change that the analysis of a series has and that is marked as gone."""
+    gone = models.ChangeRow.series_id == series_id, ~models.ChangeRow.present
+    rows = session.scalars(select(models.ChangeRow).where(*gone).order_by(models.ChangeRow.id))
+    names = (row.id for row in rows if missing[_sizes(row.estimate)])
+    name = next(names, None)
+    return f"A change of series {series_id}" if name is None else f"change {name}"
 
 
 def _sizes(estimate: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -51,7 +51,7 @@ def test_the_last_good_revision_slow_under_the_new_driver_clears_the_code() -> N
     after = later(replace(SLOW, facts=new), 2) + later(replace(SLOW, revision="r11", facts=new), 1)
     answer = explained(question(good(), after, first_bad="r12"))
     assert answer.cause is Cause.ENVIRONMENT
-    assert "r11 was measured at both levels" in answer.sentence
+    assert "r11 was at the old level and is at the new one now" in answer.sentence
     assert not any("code" in sentence.lower() for sentence in answer.not_excluded)
 
 
@@ -309,7 +309,8 @@ def test_one_revision_at_both_levels_with_nothing_else_different_is_unknown() ->
     answer = explained(question(good(), after, first_bad="r12"))
     assert answer.cause is Cause.UNKNOWN
     assert (
-        "nothing that was measured explains it; r11 was measured at both levels" in answer.sentence
+        "nothing that was measured explains it; r11 was at the old level and is at the new one now"
+        in answer.sentence
     )
 
 

@@ -1,0 +1,92 @@
+"""Holds the points after a place of a history against those before it. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import median
+
+from service.findings.rules import SlowPeriods, by_ill
+from service.findings.suspicion import ENOUGH, LEAST_SCALE, Baseline, points_before
+from service.history.series_history import EDGE, SeriesHistory
+
+OF_A_MEDIAN = math.pi / 2
+"""Variance of a median, beside that of a mean of as many values."""
+CLEAR = 3.0
+"""Standard deviations."""
+UNKNOWN_NODE = 0.005
+"""Standard deviation between nodes of one kind, as a share: for a node that has not measured the
+series often enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """Levels of a series on both sides of a place."""
+
+    at: int
+    """Number of the first point of the new side."""
+    before: float
+    after: float
+    error: float
+    """Standard deviation of ``log``."""
+    edge: tuple[float, float]
+    """ln of the last point before the place and of the first one from it on, over ``before``."""
+    point_error: float
+    """Standard deviation of either."""
+
+    @property
+    def log(self) -> float:
+        """ln(after / before)."""
+        return math.log(self.after / self.before)
+
+    @property
+    def is_clear(self) -> bool:
+        """Return True if noise alone seldom looks like that."""
+        return abs(self.log) >= CLEAR * self.error
+
+
+def shift_at(
+    history: SeriesHistory, at: datetime, known: Sequence[int], ill: SlowPeriods
+) -> Shift | None:
+    """Hold the points from a place on against those before it, each worker against its past.
+
+    ``known`` are the numbers of the points at which changes of the series begin.
+
+    Points between the changes around the place count, but those of nodes when they were slow:
+    ``ill`` says when. None if a side has too few points, or if the noise of the series is not
+    known.
+    """
+    recent, noise = history.recent, history.analysis.noise
+    index = recent.index_of(at)
+    if index is None or noise is None:
+        return None
+    far = [place for place in known if abs(place - index) > EDGE]
+    end = min((place for place in far if place > index), default=recent.first + len(recent.points))
+    earlier = [p for p in points_before(recent, index, far) if not by_ill(p, ill)]
+    points = recent.points[index - recent.first : end - recent.first]
+    later = [point for point in points if not by_ill(point, ill)]
+    if len(earlier) < ENOUGH or not later:
+        return None
+    usual = Baseline.of((point.worker, point.value) for point in earlier)
+    values = [usual.alike(point.worker, point.value) for point in (earlier[-1], *later)]
+    after = median(values[1:])
+    if min(usual.level, after, *values[:2]) <= 0:
+        return None
+    scale = max(noise.scale, LEAST_SCALE)
+    strange = usual.by_worker.keys().isdisjoint(point.worker for point in later)
+    offset = UNKNOWN_NODE if strange else 0.0
+    counts = _variance_of_median(len(earlier)) + _variance_of_median(len(later))
+    return Shift(
+        at=index,
+        before=usual.level,
+        after=after,
+        error=math.hypot(scale * math.sqrt(counts), offset),
+        edge=(math.log(values[0] / usual.level), math.log(values[1] / usual.level)),
+        point_error=math.hypot(scale, offset),
+    )
+
+
+def _variance_of_median(count: int) -> float:
+    return 1.0 / count if count < 3 else OF_A_MEDIAN / count
