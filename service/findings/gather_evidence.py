@@ -43,7 +43,7 @@ from service.history.series_history import (
     RecentPoint,
     SeriesHistory,
 )
-from service.models import FindingRow, FindingSeries, SeriesRow
+from service.models import FindingRow, FindingSeries, ResultRow, SeriesRow
 from service.schemas.findings import Cause, Certainty, FindingKind, FindingSummary
 from service.schemas.series import SeriesName
 from service.wording import formats
@@ -78,6 +78,7 @@ def question_of(
     return Question(
         case=first.series.case,
         hardware=formats.hardware(first.series.comparability),
+        also_on=_workers(session, alike),
         confirmed=first.certainty is Certainty.CONFIRMED,
         metric=first.series.metric,
         unit=first.series.unit,
@@ -119,6 +120,13 @@ def moved_with(first: Candidate, alike: Iterable[Candidate]) -> Iterator[Moved]:
         if cell not in seen:
             seen.add(cell)
             yield Moved(cell, effects[0], min(effects), max(effects))
+
+
+def _workers(session: Session, of: Iterable[Candidate]) -> frozenset[str]:
+    """The workers that measured the first points of changes."""
+    ids = [one.placed.first_bad_result for one in of]
+    query = select(ResultRow.worker).where(ResultRow.id.in_(ids))
+    return frozenset(worker for worker in session.scalars(query) if worker)
 
 
 def residuals(history: SeriesHistory, since: Place) -> Iterator[Residual]:

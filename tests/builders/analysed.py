@@ -75,7 +75,13 @@ def _slow(worker: str) -> NodeChange:
         last_good=long.revision_of(STEADY),
         first_bad=long.revision_of(STEADY + 1),
         share=0.08,
-        says=state("worker_at_fault", worker=worker, why=state("refused", reason=HOSTILE)),
+        says=state(
+            "worker_at_fault",
+            worker=worker,
+            share=0.08,
+            first_bad=long.revision_of(STEADY + 1),
+            why=state("refused", reason=HOSTILE),
+        ),
         certainty=Certainty.CONFIRMED,
     )
 

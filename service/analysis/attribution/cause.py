@@ -41,7 +41,7 @@ def attribute(question: Question) -> Attribution:
             "change",
             headline=factors.headline(question, seen.rule),
             confirmed=question.confirmed,
-            workers=tuple(sorted({run.worker for run in question.after})),
+            workers=question.seen_on,
             cause=cause.value,
             reasons=tuple(clauses),
         ),
@@ -202,10 +202,9 @@ def _other_environment(seen: Observed, cause: Cause) -> Iterator[Statement]:
 
 
 def _other_node(question: Question, seen: Observed, cause: Cause) -> Iterator[Statement]:
-    workers = {measurement.worker for measurement in question.after}
-    if cause is Cause.NODE or len(workers) != 1:
+    if cause is Cause.NODE or len(question.seen_on) != 1:
         return
-    worker = workers.pop()
+    (worker,) = question.seen_on
     apart = [evidence for evidence in seen.node if evidence.state is State.CHANGED]
     for evidence in apart:
         yield state("also_true", fact=evidence.says)

@@ -58,13 +58,17 @@ def evidence(question: Question) -> tuple[Evidence, ...]:
 
 def workers(side: Iterable[Measurement]) -> str:
     """Name the workers that measured a side, as a person writes it: ``w1, w2 and w3``."""
-    *others, last = sorted({measurement.worker for measurement in side})
+    return _listed({measurement.worker for measurement in side})
+
+
+def _listed(names: Iterable[str]) -> str:
+    *others, last = sorted(names)
     return f"{', '.join(others)} and {last}" if others else last
 
 
 def _of_machines(question: Question) -> tuple[Evidence, ...]:
-    names = workers(question.after)
-    if len({measurement.worker for measurement in question.after}) > 1:
+    names = _listed(question.seen_on)
+    if len(question.seen_on) > 1:
         return (_said(names, State.UNCHANGED, Strength.STRONG, state("same_on", workers=names)),)
     elsewhere = _elsewhere_good(question, names)
     by_residuals = _by_residuals(question, names)

@@ -109,6 +109,8 @@ class Question:
     unmoved: tuple[Cell, ...] = ()
     """Cells that were measured on both sides of this point and did not change."""
     hardware: str = ""
+    also_on: frozenset[str] = frozenset()
+    """Other workers on which other cells moved."""
     confirmed: bool = False
     """Whether both revisions were measured again, side by side."""
     residuals: tuple[Residual, ...] = ()
@@ -121,6 +123,11 @@ class Question:
             raise ValueError("a measurement of another case cannot explain this one")
         if any(run.result.status is not Status.OK for run in (*self.before, *self.after)):
             raise ValueError("a measurement that failed is at no level")
+
+    @property
+    def seen_on(self) -> tuple[str, ...]:
+        """The workers that show the new level, in this cell or in others."""
+        return tuple(sorted({run.worker for run in self.after} | self.also_on))
 
     @property
     def cell(self) -> Cell:
