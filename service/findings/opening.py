@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 
@@ -34,7 +34,7 @@ from service.findings.rules import (
 )
 from service.findings.thresholds import NEVER
 from service.findings.update import settle, takes_back
-from service.findings.witnesses import is_explained, witnesses
+from service.findings.witnesses import is_explained, supporters, witnesses
 from service.history.analysis import Histories
 from service.history.changes import alike
 from service.history.compare import LEAST_EFFECT
@@ -45,6 +45,7 @@ from service.models import (
     FindingState,
     Point,
     Revision,
+    SeriesRow,
 )
 from service.schemas.findings import Cause, FindingKind
 
@@ -155,18 +156,45 @@ def _news(session: Session, group: Sequence[Candidate], now: datetime) -> Sequen
     return news if 2 * len(news) >= len(group) else []
 
 
-def grow(histories: Histories, now: datetime) -> None:
-    """Add to the newest findings what shows their cause by now, without another alert."""
+def growing(histories: Histories, analysed: Collection[str]) -> dict[str, list[str]]:
+    """Give the ids of series, by finding, that show by now what one of the newest is about.
+
+    It reads only, so that it keeps nobody from writing. ``analysed`` are the ids of series that
+    have new points.
+    """
     session = histories.session
     newest = select(FindingRow).where(
         FindingRow.kind != FindingKind.BAD_NODE, FindingRow.state.in_(ACTIVE)
     )
+    found: dict[str, list[str]] = {}
     for row in session.scalars(newest.order_by(FindingRow.first_bad_at.desc()).limit(GROWING)):
         about = members(session, row)
-        if about[0].placed.change.before <= 0 or about[0].placed.change.after <= 0:
-            continue
-        known = frozenset(member.series.id for member in about)
-        if more := list(witnesses(histories, about[0], known, now)):
+        if min(about[0].placed.change.before, about[0].placed.change.after) > 0:
+            others = _others(histories, about, analysed)
+            shown = supporters(session, about[0], others)
+            found[row.id] = [history.series.id for history, _, _ in shown]
+    return {finding: series for finding, series in found.items() if series}
+
+
+def _others(
+    histories: Histories, about: Sequence[Candidate], analysed: Collection[str]
+) -> list[SeriesHistory]:
+    series, known = about[0].series, {member.series.id for member in about}
+    same = (SeriesRow.project == series.project, SeriesRow.metric == series.metric)
+    ids = histories.session.scalars(select(SeriesRow.id).where(SeriesRow.id.in_(analysed), *same))
+    return [histories.of(one) for one in sorted(set(ids) - known)]
+
+
+def grow(histories: Histories, likely: Mapping[str, Sequence[str]], now: datetime) -> None:
+    """Add to findings the series that show their cause by now, without another alert."""
+    session = histories.session
+    for finding_id, ids in likely.items():
+        row = session.get_one(FindingRow, finding_id, populate_existing=True)
+        about = members(session, row)
+        known = {member.series.id for member in about}
+        others = [histories.of(series_id) for series_id in ids if series_id not in known]
+        more = witnesses(session, about[0], others, now) if row.state in ACTIVE else []
+        if more:
             _join(histories, row, more, now)
 
 

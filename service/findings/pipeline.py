@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import NoReturn
 
 from sqlalchemy.orm import Session
@@ -21,7 +22,7 @@ from service.database.session import Database, alone, now_of
 from service.findings import confirm
 from service.findings.bad_nodes import Compared, compare_nodes, slow_periods, watch_nodes
 from service.findings.confirm import Suspicion
-from service.findings.opening import candidates, grow, open_findings
+from service.findings.opening import candidates, grow, growing, open_findings
 from service.findings.rules import AlreadyReported, Candidate, SlowPeriods
 from service.findings.threshold_table import load_threshold
 from service.findings.thresholds import least_effect
@@ -117,9 +118,11 @@ def look(
     with _sparing(rest):
         with database.reading() as session:
             compared = compare_nodes(session)
+            likely = growing(Histories(session), analysed)
         with database.writing() as session:
             alone(session, _FINDINGS)
-            return conclude(session, due.notes, news, compared, now_of(session), daily)
+            now = now_of(session)
+            return conclude(session, due.notes, news, compared, now, daily, likely)
 
 
 @contextmanager
@@ -236,11 +239,15 @@ def conclude(
     compared: Sequence[Compared],
     now: datetime,
     daily: int = DAILY,
+    likely: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Looked:
-    """Open what is to be opened, of everything that was looked at together."""
+    """Open what is to be opened, of everything that was looked at together.
+
+    ``likely`` names series, by finding, that show the cause of one by now.
+    """
     nodes = watch_nodes(session, compared, now)
     histories = Histories(session, [series.history for series in news])
-    grow(histories, now)
+    grow(histories, likely, now)
     current = [_up_to_date(session, series, now) for series in news]
     suspicious = [suspicion for series in current for suspicion in series.suspicious]
     begun = confirm.begin(session, suspicious, now, daily)

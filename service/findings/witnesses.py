@@ -17,14 +17,13 @@ from benchmarks.contracts import Direction
 from service.analysis.detection.change import ChangePoint
 from service.findings import causes
 from service.findings.bad_nodes import slow_periods
-from service.findings.gather_evidence import neighbours, where_of
+from service.findings.gather_evidence import where_of
 from service.findings.queries import places_of, reported_places
 from service.findings.rules import NEAR, Candidate
 from service.findings.shift import Shift, shift_at
 from service.findings.threshold_table import load_threshold
 from service.findings.thresholds import least_effect
 from service.history import changes, revisions
-from service.history.analysis import Histories
 from service.history.series_history import EDGE, SeriesHistory, between
 from service.schemas.series import SeriesName
 
@@ -33,37 +32,46 @@ AT_THE_EDGE = 1.5
 the first one from it on. One in a hundred does by noise, and is found when its history shows it."""
 
 
-def shifts(
-    histories: Histories, of: SeriesName, at: datetime, members: frozenset[str]
-) -> Iterator[tuple[SeriesHistory, Shift]]:
-    """Yield what moved at a place in the metric of a series and is not reported there.
+Support = tuple[SeriesHistory, Shift, float]
+"""A series, how it moved, and what supports that it moved with a cause."""
 
-    ``members`` are the ids of series to leave out.
+
+def shifts(
+    session: Session, among: Iterable[SeriesHistory], at: datetime
+) -> Iterator[tuple[SeriesHistory, Shift]]:
+    """Yield the series that have points on both sides of a place and no report of a change there.
+
+    A report counts if it has the direction of the shift.
     """
-    ill = slow_periods(histories.session)
-    for history in neighbours(histories, of):
-        if history.series.id in members:
-            continue
-        reported = reported_places(histories.session, history)
+    ill = slow_periods(session)
+    for history in among:
+        reported = reported_places(session, history)
         shown = [change.change.index for change in history.analysis.changes]
         shift = shift_at(history, at, [*shown, *(number for number, _ in reported)], ill)
         if shift is not None and not _near(shift.at, reported, rises=shift.log > 0):
             yield history, shift
 
 
-def witnesses(
-    histories: Histories, cause: Candidate, members: frozenset[str], now: datetime
-) -> Iterator[Candidate]:
-    """Yield the changes of other series of the same metric that share the cause of ``cause``.
-
-    ``members`` are the ids of series that are known to share it.
-    """
+def supporters(
+    session: Session, cause: Candidate, among: Iterable[SeriesHistory]
+) -> Iterator[Support]:
+    """Yield the series that moved with the cause of a change; reads only."""
     size = math.log(cause.placed.change.after / cause.placed.change.before)
-    for history, shift in shifts(histories, cause.series, cause.placed.first_bad_at, members):
+    for history, shift in shifts(session, among, cause.placed.first_bad_at):
         surely = causes.support(size, shift.log, shift.error)
         last, first = (causes.support(size, log, shift.point_error) for log in shift.edge)
         if surely >= causes.SUPPORT and last < AT_THE_EDGE and first > -AT_THE_EDGE:
-            yield _witness(histories, history, shift, math.exp(-surely), now)
+            yield history, shift, surely
+
+
+def witnesses(
+    session: Session, cause: Candidate, among: Iterable[SeriesHistory], now: datetime
+) -> list[Candidate]:
+    """Give the changes of other series of the same metric that share the cause of ``cause``."""
+    return [
+        _witness(session, history, shift, math.exp(-surely), now)
+        for history, shift, surely in supporters(session, cause, among)
+    ]
 
 
 def is_reported(session: Session, history: SeriesHistory, at: int, *, rises: bool) -> bool:
@@ -91,9 +99,9 @@ def is_explained(session: Session, series: SeriesName, rank: int) -> bool:
 
 
 def _witness(
-    histories: Histories, history: SeriesHistory, shift: Shift, doubt: float, now: datetime
+    session: Session, history: SeriesHistory, shift: Shift, doubt: float, now: datetime
 ) -> Candidate:
-    session, series = histories.session, history.series
+    series = history.series
     shown = (
         change
         for change in history.analysis.changes

@@ -19,7 +19,7 @@ from service.findings.bad_node_statistics import NodeChange
 from service.findings.bad_nodes import ill_nodes, open_bad_node
 from service.findings.confirm.start import DOUBT, ask, value_of
 from service.findings.confirm.verdict import ConfirmationVerdict, RemeasuredValue, level_of, verdict
-from service.findings.gather_evidence import A_SIDE, where_of
+from service.findings.gather_evidence import A_SIDE, neighbours, where_of
 from service.findings.opening import open_findings
 from service.findings.rules import NEAR, Candidate, Remeasured
 from service.findings.suspicion import Suspicion, Where
@@ -29,7 +29,7 @@ from service.findings.witnesses import is_reported, shifts, witnesses
 from service.history import analysis, changes, pending
 from service.history.analysis import Histories
 from service.history.queries import name_of
-from service.history.series_history import PlacedChange
+from service.history.series_history import PlacedChange, SeriesHistory
 from service.models import (
     ChangeRow,
     ComparisonJob,
@@ -120,10 +120,14 @@ class _Confirmation:
             self._look_again()
         return opened
 
+    def _others(self, histories: Histories) -> list[SeriesHistory]:
+        series = self.series
+        return [one for one in neighbours(histories, series) if one.series.id != series.id]
+
     def _look_again(self) -> None:
         """Have the series analysed that waited for this outcome, and that it does not explain."""
-        at, itself = self.row.first_bad_at, frozenset({self.series.id})
-        for history, shift in shifts(Histories(self.session), self.series, at, itself):
+        others = self._others(Histories(self.session))
+        for history, shift in shifts(self.session, others, self.row.first_bad_at):
             if shift.is_clear and (shift.log > 0) == (self.suspicion.effect > 0):
                 point = history.recent.points[shift.at - history.recent.first]
                 since = point.revision_at
@@ -191,8 +195,8 @@ class _Confirmation:
             certainty=Certainty.CONFIRMED,
             least=least,
         )
-        itself = frozenset({self.series.id})
-        changes = [candidate, *witnesses(histories, candidate, itself, self.now)]
+        others = self._others(histories)
+        changes = [candidate, *witnesses(self.session, candidate, others, self.now)]
         return open_findings(histories, changes, self.now, self._remeasured(reading))
 
     def _placed(self, reading: RemeasuredValue) -> PlacedChange:
