@@ -187,15 +187,25 @@ def _others(
 
 def grow(histories: Histories, likely: Mapping[str, Sequence[str]], now: datetime) -> None:
     """Add to findings the series that show their cause by now, without another alert."""
-    session = histories.session
     for finding_id, ids in likely.items():
-        row = session.get_one(FindingRow, finding_id, populate_existing=True)
-        about = members(session, row)
-        known = {member.series.id for member in about}
-        others = [histories.of(series_id) for series_id in ids if series_id not in known]
-        more = witnesses(session, about[0], others, now) if row.state in ACTIVE else []
-        if more:
-            _join(histories, row, more, now)
+        try:
+            with histories.session.begin_nested():
+                _grow(histories, finding_id, ids, now)
+        except Exception as error:
+            if passes(error):  # the next look does it all again
+                raise
+            log.exception("no series could be added to finding %s", finding_id)
+
+
+def _grow(histories: Histories, finding_id: str, ids: Sequence[str], now: datetime) -> None:
+    session = histories.session
+    row = session.get_one(FindingRow, finding_id, populate_existing=True)
+    about = members(session, row)
+    known = {member.series.id for member in about}
+    others = [histories.of(series_id) for series_id in ids if series_id not in known]
+    more = witnesses(session, about[0], others, now) if row.state in ACTIVE else []
+    if more:
+        _join(histories, row, more, now)
 
 
 def _home(histories: Histories, candidate: Candidate) -> FindingRow | None:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from benchmarks.catalog.metrics import metric
@@ -25,6 +26,7 @@ from service.findings.threshold_table import load_threshold
 from service.findings.thresholds import least_effect
 from service.history import changes, revisions
 from service.history.series_history import EDGE, SeriesHistory, between
+from service.models import FindingSeries
 from service.schemas.series import SeriesName
 
 AT_THE_EDGE = 1.5
@@ -67,11 +69,17 @@ def supporters(
 def witnesses(
     session: Session, cause: Candidate, among: Iterable[SeriesHistory], now: datetime
 ) -> list[Candidate]:
-    """Give the changes of other series of the same metric that share the cause of ``cause``."""
-    return [
+    """Give the changes of other series of the same metric that share the cause of ``cause``.
+
+    A change that a finding is about already, wherever that places it, is not among them.
+    """
+    found = [
         _witness(session, history, shift, math.exp(-surely), now)
         for history, shift, surely in supporters(session, cause, among)
     ]
+    ids = FindingSeries.change_id.in_([change.placed.id for change in found])
+    known = set(session.scalars(select(FindingSeries.change_id).where(ids)))
+    return [change for change in found if change.placed.id not in known]
 
 
 def is_reported(session: Session, history: SeriesHistory, at: int, *, rises: bool) -> bool:
