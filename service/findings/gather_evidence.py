@@ -29,7 +29,7 @@ from service.analysis.recovery import clearly_at
 from service.analysis.statement import state
 from service.findings import causes, lifecycle
 from service.findings.bad_nodes import slow_periods
-from service.findings.queries import reported_places
+from service.findings.queries import ReportedPlaces, reported_places
 from service.findings.rules import NOTHING, Candidate, Remeasured, SlowPeriods
 from service.findings.shift import shift_at
 from service.history import queries, replicates, revisions
@@ -71,6 +71,7 @@ def question_of(
     again = [_load(session, side) for side in (measured.before, measured.after)]
     again = [[one for one in side if one.result.case == first.series.case] for side in again]
     around, ill = neighbours(histories, first.series), slow_periods(session)
+    reported = reported_places(session, around)
     here = [other for other in around if other.series.comparability == first.series.comparability]
     subject = metric(first.series.metric).subject
     alike = [other for other in group[1:] if metric(other.series.metric).subject == subject]
@@ -94,7 +95,8 @@ def question_of(
         unmoved=tuple(
             cell_of(other.series)
             for other in around
-            if cell_of(other.series) not in moved and _stayed(session, other, since, change, ill)
+            if cell_of(other.series) not in moved
+            and _stayed(other, since, change, reported[other.series.id], ill)
         ),
         residuals=tuple(residual for other in here for residual in residuals(other, since)),
     )
@@ -227,7 +229,11 @@ def neighbours(histories: Histories, series: SeriesName) -> list[SeriesHistory]:
 
 
 def _stayed(
-    session: Session, history: SeriesHistory, since: Place, change: ChangePoint, ill: SlowPeriods
+    history: SeriesHistory,
+    since: Place,
+    change: ChangePoint,
+    reported: ReportedPlaces,
+    ill: SlowPeriods,
 ) -> bool:
     """Return True if a series was measured on both sides of a place, and did not move with it.
 
@@ -237,11 +243,9 @@ def _stayed(
     index = recent.index_at(since)
     if index is None or index <= recent.first or index >= recent.first + len(recent.points):
         return False
-    places = [one.change.index for one in history.analysis.changes]
-    if any(abs(place - index) <= EDGE for place in places):
+    if any(abs(one.change.index - index) <= EDGE for one in history.analysis.changes):
         return False
-    reported = [number for number, _ in reported_places(session, history)]
-    shift = shift_at(history, since[0], [*places, *reported], ill)
+    shift = shift_at(history, since[0], reported, ill)
     if shift is None or min(change.before, change.after) <= 0:
         return True
     size = math.log(change.after / change.before)

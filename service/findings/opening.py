@@ -111,9 +111,7 @@ def open_findings(
     measured for the only candidate.
     """
     session = histories.session
-    ids = FindingSeries.change_id.in_([change.placed.id for change in changes])
-    known = set(session.scalars(select(FindingSeries.change_id).where(ids)))
-    fresh = [change for change in changes if change.placed.id not in known]
+    fresh = _unreported(session, changes)
     news = [change for group in causes.groups(fresh) for change in _news(session, group, now)]
     accepted = rules.accepted(news, queries.doubts_since(session, now - DAY))
     opened: list[str] = []
@@ -126,6 +124,13 @@ def open_findings(
                 raise
             log.exception("no finding could be made of a change at %s", group[0].placed.first_bad)
     return opened
+
+
+def _unreported(session: Session, changes: Sequence[Candidate]) -> list[Candidate]:
+    """The changes that no finding is about yet, wherever it places them."""
+    ids = FindingSeries.change_id.in_([change.placed.id for change in changes])
+    known = set(session.scalars(select(FindingSeries.change_id).where(ids)))
+    return [change for change in changes if change.placed.id not in known]
 
 
 def _open_or_join(
@@ -203,8 +208,8 @@ def _grow(histories: Histories, finding_id: str, ids: Sequence[str], now: dateti
     about = members(session, row)
     known = {member.series.id for member in about}
     others = [histories.of(series_id) for series_id in ids if series_id not in known]
-    more = witnesses(session, about[0], others, now) if row.state in ACTIVE else []
-    if more:
+    found = witnesses(session, about[0], others, now) if row.state in ACTIVE else []
+    if more := _unreported(session, found):
         _join(histories, row, more, now)
 
 

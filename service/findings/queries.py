@@ -108,19 +108,26 @@ def doubts_since(session: Session, since: datetime) -> Sequence[float]:
     return session.scalars(least).all()
 
 
-def reported_places(session: Session, history: SeriesHistory) -> list[tuple[int, bool]]:
-    """Where changes begin or end that findings report: numbers of points, and whether it rises."""
-    link = FindingSeries
+ReportedPlaces = list[tuple[int, bool]]
+"""Numbers of a series' points at which changes begin or end, and whether its value rises there."""
+
+
+def reported_places(
+    session: Session, histories: Collection[SeriesHistory]
+) -> dict[str, ReportedPlaces]:
+    """Where changes begin or end that findings report, by series."""
+    link, by_id = FindingSeries, {history.series.id: history for history in histories}
+    places: dict[str, ReportedPlaces] = {series_id: [] for series_id in by_id}
     rows = session.execute(
-        select(link.first_bad_at, link.ended_at, link.effect).where(
-            link.series_id == history.series.id
+        select(link.series_id, link.first_bad_at, link.ended_at, link.effect).where(
+            link.series_id.in_(by_id)
         )
     )
-    places: list[tuple[int, bool]] = []
-    for begun, ended, effect in rows:
+    for series_id, begun, ended, effect in rows:
         for at, rises in ((begun, effect > 0), (ended, effect < 0)):
-            number = None if at is None else history.recent.index_of(at)
-            places += [] if number is None else [(number, rises)]
+            number = None if at is None else by_id[series_id].recent.index_of(at)
+            if number is not None:
+                places[series_id].append((number, rises))
     return places
 
 

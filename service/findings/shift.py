@@ -48,20 +48,20 @@ class Shift:
 
 
 def shift_at(
-    history: SeriesHistory, at: datetime, known: Sequence[int], ill: SlowPeriods
+    history: SeriesHistory, at: datetime, reported: Sequence[tuple[int, bool]], ill: SlowPeriods
 ) -> Shift | None:
     """Hold the points from a place on against those before it, each worker against its past.
 
-    ``known`` are the numbers of the points at which changes of the series begin.
-
-    Points between the changes around the place count, but those of nodes when they were slow:
-    ``ill`` says when. None if a side has too few points, or if the noise of the series is not
-    known.
+    The points between the changes around the place count, but those of nodes when they were slow:
+    ``ill`` says when. Changes are those of the analysis and those that findings have ``reported``.
+    None if a side has too few points, or if the noise of the series is not known.
     """
     recent, noise = history.recent, history.analysis.noise
     index = recent.index_of(at)
     if index is None or noise is None:
         return None
+    known = [change.change.index for change in history.analysis.changes]
+    known += [number for number, _ in reported]
     far = [place for place in known if abs(place - index) > EDGE]
     end = min((place for place in far if place > index), default=recent.first + len(recent.points))
     earlier = [p for p in points_before(recent, index, far) if not by_ill(p, ill)]

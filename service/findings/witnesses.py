@@ -7,10 +7,9 @@ tells whether a series moved with it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from benchmarks.catalog.metrics import metric
@@ -26,7 +25,6 @@ from service.findings.threshold_table import load_threshold
 from service.findings.thresholds import least_effect
 from service.history import changes, revisions
 from service.history.series_history import EDGE, SeriesHistory, between
-from service.models import FindingSeries
 from service.schemas.series import SeriesName
 
 AT_THE_EDGE = 1.5
@@ -39,23 +37,22 @@ Support = tuple[SeriesHistory, Shift, float]
 
 
 def shifts(
-    session: Session, among: Iterable[SeriesHistory], at: datetime
+    session: Session, among: Sequence[SeriesHistory], at: datetime
 ) -> Iterator[tuple[SeriesHistory, Shift]]:
     """Yield the series that have points on both sides of a place and no report of a change there.
 
     A report counts if it has the direction of the shift.
     """
-    ill = slow_periods(session)
+    ill, reported = slow_periods(session), reported_places(session, among)
     for history in among:
-        reported = reported_places(session, history)
-        shown = [change.change.index for change in history.analysis.changes]
-        shift = shift_at(history, at, [*shown, *(number for number, _ in reported)], ill)
-        if shift is not None and not _near(shift.at, reported, rises=shift.log > 0):
+        places = reported[history.series.id]
+        shift = shift_at(history, at, places, ill)
+        if shift is not None and not _near(shift.at, places, rises=shift.log > 0):
             yield history, shift
 
 
 def supporters(
-    session: Session, cause: Candidate, among: Iterable[SeriesHistory]
+    session: Session, cause: Candidate, among: Sequence[SeriesHistory]
 ) -> Iterator[Support]:
     """Yield the series that moved with the cause of a change; reads only."""
     size = math.log(cause.placed.change.after / cause.placed.change.before)
@@ -67,19 +64,13 @@ def supporters(
 
 
 def witnesses(
-    session: Session, cause: Candidate, among: Iterable[SeriesHistory], now: datetime
+    session: Session, cause: Candidate, among: Sequence[SeriesHistory], now: datetime
 ) -> list[Candidate]:
-    """Give the changes of other series of the same metric that share the cause of ``cause``.
-
-    A change that a finding is about already, wherever that places it, is not among them.
-    """
-    found = [
+    """Give the changes of other series of the same metric that share the cause of ``cause``."""
+    return [
         _witness(session, history, shift, math.exp(-surely), now)
         for history, shift, surely in supporters(session, cause, among)
     ]
-    ids = FindingSeries.change_id.in_([change.placed.id for change in found])
-    known = set(session.scalars(select(FindingSeries.change_id).where(ids)))
-    return [change for change in found if change.placed.id not in known]
 
 
 def is_reported(session: Session, history: SeriesHistory, at: int, *, rises: bool) -> bool:
@@ -87,7 +78,7 @@ def is_reported(session: Session, history: SeriesHistory, at: int, *, rises: boo
 
     ``rises`` is its direction.
     """
-    return _near(at, reported_places(session, history), rises=rises)
+    return _near(at, reported_places(session, [history])[history.series.id], rises=rises)
 
 
 def _near(at: int, places: Iterable[tuple[int, bool]], *, rises: bool) -> bool:

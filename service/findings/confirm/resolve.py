@@ -26,7 +26,7 @@ from service.findings.suspicion import Suspicion, Where
 from service.findings.threshold_table import load_threshold
 from service.findings.thresholds import NEVER, least_effect
 from service.findings.witnesses import is_reported, shifts, witnesses
-from service.history import analysis, changes, pending
+from service.history import changes, pending
 from service.history.analysis import Histories
 from service.history.queries import name_of
 from service.history.series_history import PlacedChange, SeriesHistory
@@ -94,6 +94,7 @@ class _Confirmation:
         self.session, self.row, self.now = session, row, now
         self.series = name_of(session.get_one(SeriesRow, row.series_id))
         self.suspicion = Suspicion.of(row, self.series)
+        self.histories = Histories(session)
 
     def move_on(self, view: ComparisonView) -> list[str]:
         """Ask again or end it; the ids of findings that this opened."""
@@ -120,14 +121,13 @@ class _Confirmation:
             self._look_again()
         return opened
 
-    def _others(self, histories: Histories) -> list[SeriesHistory]:
-        series = self.series
-        return [one for one in neighbours(histories, series) if one.series.id != series.id]
+    def _others(self) -> list[SeriesHistory]:
+        around = neighbours(self.histories, self.series)
+        return [one for one in around if one.series.id != self.series.id]
 
     def _look_again(self) -> None:
         """Have the series analysed that waited for this outcome, and that it does not explain."""
-        others = self._others(Histories(self.session))
-        for history, shift in shifts(self.session, others, self.row.first_bad_at):
+        for history, shift in shifts(self.session, self._others(), self.row.first_bad_at):
             if shift.is_clear and (shift.log > 0) == (self.suspicion.effect > 0):
                 point = history.recent.points[shift.at - history.recent.first]
                 since = point.revision_at
@@ -174,8 +174,7 @@ class _Confirmation:
             return open_bad_node(self.session, node, self.series.comparability, self.now)
         if outcome.state not in (ConfirmationState.CONFIRMED, ConfirmationState.ENVIRONMENT):
             return []
-        histories = Histories(self.session)
-        history = histories.of(self.series.id)
+        history = self.histories.of(self.series.id)
         at = history.recent.index_of(row.first_bad_at)
         rises = self.suspicion.effect > 0
         if at is not None and is_reported(self.session, history, at, rises=rises):
@@ -195,9 +194,9 @@ class _Confirmation:
             certainty=Certainty.CONFIRMED,
             least=least,
         )
-        others = self._others(histories)
-        changes = [candidate, *witnesses(self.session, candidate, others, self.now)]
-        return open_findings(histories, changes, self.now, self._remeasured(reading))
+        witnessed = witnesses(self.session, candidate, self._others(), self.now)
+        again = self._remeasured(reading)
+        return open_findings(self.histories, [candidate, *witnessed], self.now, again)
 
     def _placed(self, reading: RemeasuredValue) -> PlacedChange:
         """The change as the history places it by now; before it does, as it was measured again."""
@@ -205,7 +204,7 @@ class _Confirmation:
         shown = self.session.get(ChangeRow, row.change_id) if row.change_id else None
         if shown is not None and shown.present:
             return PlacedChange.of(shown)
-        tail = analysis.load_recent_points(self.session, self.series.id)
+        tail = self.histories.of(self.series.id).recent
         different = reading.answer is Answer.DIFFERENT and not reading.same_code
         effect = reading.contender / reading.baseline - 1.0 if different else suspicion.effect
         point = ChangePoint(

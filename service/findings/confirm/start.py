@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from statistics import geometric_mean
@@ -69,12 +70,12 @@ def begin(
         rank = revisions.rank(session, suspicion.first_bad_at, suspicion.series.project)
         if _known(session, suspicion, rank) or is_explained(session, suspicion.series, rank):
             continue
-        if any(_stands_for(session, other, suspicion) for other in running):
+        if any(abs(other - rank) <= rules.NEAR for other in running[_cause(suspicion)]):
             continue
         workers = _workers(session, suspicion, ill, now)
         if workers and (begun := _start(session, suspicion, workers, now)):
             started += begun
-            running.append(suspicion)
+            running[_cause(suspicion)].append(rank)
     return started
 
 
@@ -82,26 +83,21 @@ def _by_clarity(suspicion: Suspicion) -> tuple[tuple[int, str], float, str]:
     return reading_order(suspicion.series.metric), -suspicion.clarity, suspicion.series.id
 
 
-def _running(session: Session) -> list[Suspicion]:
+def _cause(suspicion: Suspicion) -> tuple[str, str, str, bool]:
+    """Key of suspicions that have one cause, or one slow node, if they lie at one place."""
+    series = suspicion.series
+    return series.project, metric_of(series.metric).subject, suspicion.worker, suspicion.worse
+
+
+def _running(session: Session) -> dict[tuple[str, str, str, bool], list[int]]:
+    """The ranks of the revisions that are being measured again, by `_cause`."""
     state = models.ConfirmationRow.state == models.ConfirmationState.RUNNING
-    rows = session.scalars(select(models.ConfirmationRow).where(state))
-    return [
-        Suspicion.of(row, name_of(session.get_one(models.SeriesRow, row.series_id))) for row in rows
-    ]
-
-
-def _stands_for(session: Session, running: Suspicion, other: Suspicion) -> bool:
-    """Return True if two suspicions may have one cause, or one node that is slow."""
-    project = other.series.project
-    if (running.series.project, running.worker, running.worse) != (
-        project,
-        other.worker,
-        other.worse,
-    ) or metric_of(running.series.metric).subject != metric_of(other.series.metric).subject:
-        return False
-    places = (revisions.rank(session, one.first_bad_at, project) for one in (running, other))
-    here, there = places
-    return abs(here - there) <= rules.NEAR
+    ranks: dict[tuple[str, str, str, bool], list[int]] = defaultdict(list)
+    for row in session.scalars(select(models.ConfirmationRow).where(state)):
+        series = name_of(session.get_one(models.SeriesRow, row.series_id))
+        rank = revisions.rank(session, row.first_bad_at, series.project)
+        ranks[_cause(Suspicion.of(row, series))].append(rank)
+    return ranks
 
 
 def awaited(session: Session, candidate: Candidate) -> bool:
