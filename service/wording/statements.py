@@ -8,12 +8,12 @@ from functools import partial
 from itertools import chain, repeat
 from typing import Any
 
-from benchmarks.catalog.metrics import RATES
 from service.analysis import statement
-from service.analysis.attribution import environment, factors
+from service.analysis.attribution import environment
 from service.analysis.statement import Statement
 from service.schemas.findings import Cause
 from service.wording import formats, quantity_names
+from service.wording.headline import condition, extent, headline_words, listed, short, subject_of
 
 Words = str | Callable[..., str]
 """A template over the facts of a statement, or a function of them."""
@@ -96,8 +96,6 @@ _TEMPLATES = _Templates()
 
 MOST_WORDS = 40
 """Of a finding's sentence; what does not fit stands in the evidence."""
-HEADLINE_WORDS = 12
-"""Below which a headline stays."""
 _CAUSES: dict[str, str] = {
     Cause.CODE: "code, not machine",
     Cause.ENVIRONMENT: "the environment",
@@ -117,7 +115,7 @@ def _change(
     confirmed: bool,
 ) -> str:
     facts: Mapping[str, Any] = headline.facts
-    begin = f"{say(headline)}{_because(_extent(facts['cells']), '')}. "
+    begin = f"{say(headline)}{_because(extent(facts['cells']), '')}. "
     seen = f"{'Confirmed' if confirmed else 'Seen'} on {_nodes(workers)}; " if workers else ""
     begin += _sentence_case(f"{seen}{_CAUSES[cause]}")
     sentence = begin
@@ -130,7 +128,7 @@ def _change(
 
 
 def _nodes(workers: Sequence[str]) -> str:
-    return _listed(workers) if len(workers) < 3 else f"{len(workers)} nodes"
+    return listed(workers) if len(workers) < 3 else f"{len(workers)} nodes"
 
 
 def _sentence_case(text: str) -> str:
@@ -142,23 +140,11 @@ def headline_of(said: Statement) -> str:
     facts: Mapping[str, Any] = said.facts
     match said.kind:
         case "change":
-            return _short(facts["headline"])
+            return short(facts["headline"])
         case "bad_node" | "worker_at_fault":
             size, since = formats.size(facts["share"]), formats.revision(facts["first_bad"])
             return f"Worker {facts['worker']} {size} slower since {since}"
     return say(said)
-
-
-def _short(headline: Statement) -> str:
-    """A headline that names the number of cases where their settings are too many words."""
-    whole = _headline_words(headline, verb="")
-    if len(whole.split()) < HEADLINE_WORDS:
-        return whole
-    facts: Mapping[str, Any] = headline.facts
-    cells: Mapping[str, Any] = facts["cells"].facts
-    count = formats.counted(cells["moved"] + cells["others"], "case")
-    name = cells["workload"] or "training"
-    return _headline_words(headline, verb="", subject=f"{name} ({count})")
 
 
 def _facts(changed: Sequence[Statement], rest: int, how: str) -> str:
@@ -166,95 +152,12 @@ def _facts(changed: Sequence[Statement], rest: int, how: str) -> str:
     return f"{' and '.join(map(say, changed))}{more}{how}"
 
 
-_ADJECTIVES = {("compile", factors.ANY): "compiled", ("compile", None): "uncompiled"}
-"""What people say in place of a condition; a precision is its own adjective."""
-
-
-def _subject(cells: Statement) -> str:
-    """What moved, as a person calls it: ``bf16 training``, ``compiled unet with workers=4``."""
-    facts: Mapping[str, Any] = cells.facts
-    if facts["case"]:
-        others = facts["others"]
-        more = f" and {formats.counted(others, 'other case')}" if others else ""
-        return f"{facts['case']}{more}"
-    before: list[str] = []
-    settings: list[str] = []
-    places: list[str] = []
-    for condition in facts["conditions"]:
-        of, value = condition.facts["of"], condition.facts["value"]
-        adjective = value if of == "precision" else _ADJECTIVES.get((of, value))
-        if adjective and adjective != factors.ANY:
-            before.append(adjective)
-        elif of in _PLACES:
-            places.append(_condition(of, value))
-        elif of != "workload":
-            settings.append(_condition(of, value))
-    with_ = [f"with {_listed(settings)}"] if settings else []
-    return " ".join([*before, facts["workload"] or "training", *with_, *places])
-
-
-_PLACES = {"hardware": "on", "preset": "at preset"}
-
-
-def _condition(of: str, value: str | None) -> str:
-    if of in _PLACES:
-        return f"{_PLACES[of]} {_device(value or '')}"
-    if value is None:
-        return f"default {of}"
-    return f"{of} set" if value == factors.ANY else f"{of}={value}"
-
-
-def _device(name: str) -> str:
-    return name.removeprefix("NVIDIA ")
-
-
-def _extent(cells: Statement) -> str:
-    """Count the cases that moved and those that did not; empty if there is only one."""
-    facts: Mapping[str, Any] = cells.facts
-    moved, covered, others, still = (facts[n] for n in ("moved", "covered", "others", "still"))
-    hardware = f" on {_listed([*map(_device, facts['hardware'])])}" if facts["hardware"] else ""
-    everyone = covered + others + still
-    if everyone == 1:
-        return hardware.strip()
-    if facts["case"]:
-        return f"{moved + others} of {everyone} cases{hardware}"
-    counted = f"all {covered} cases" if moved == covered else f"{moved} of {covered} cases"
-    more = f" and {others} {'other' if others == 1 else 'others'}" if others else ""
-    return f"{counted}{more}{hardware}" + (f", none of the other {still}" if still else "")
-
-
 def _cells(cells: Statement) -> str:
-    return f"{_subject(cells)}{_because(_extent(cells), '')}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
-
-
-def _headline_words(headline: Statement, verb: str, subject: str = "") -> str:
-    facts: Mapping[str, Any] = headline.facts
-    subject = subject or _subject(facts["cells"])
-    metric_name, most = facts["metric"], facts["most"]
-    sizes = [formats.size(facts[name]) for name in ("least", "middle", "most")]
-    close = facts["alike"] or abs(most) <= ALIKE * abs(facts["least"])
-    extent = sizes[1] if close else f"{sizes[0]} to {sizes[2]}"
-    if metric_name in RATES:
-        way = "faster" if headline.kind == "improvement" else "slower"
-        subject += " without input" if metric_name == "throughput_synth" else ""
-    else:
-        longer = ("longer", "shorter") if facts["unit"] == "s" else ("higher", "lower")
-        way, subject = longer[most < 0], f"{quantity_names.title(metric_name)} of {subject}"
-    since = formats.revision(facts["first_bad"])
-    return f"{subject}{verb} {extent} {way} since {since}"
-
-
-ALIKE = 1.25
-"""Sizes that differ by no more than this factor are told as one."""
+    return f"{subject_of(cells)}{_because(extent(cells), '')}"
 
 
 def _headline(kind: str, **facts: Any) -> str:
-    return _headline_words(Statement(kind, facts), verb=" is")
+    return headline_words(Statement(kind, facts), verb=" is")
 
 
 _ONE_CODE = "{worker} has one code for both revisions, so they were not compared."
@@ -270,7 +173,7 @@ WORDS: dict[str, Words] = {
     "regression": partial(_headline, "regression"),
     "improvement": partial(_headline, "improvement"),
     "cells": lambda **facts: _cells(Statement("cells", facts)),
-    "condition": _condition,
+    "condition": condition,
     "cells_moved": "{moved} of {count} cases moved together: {cells}",
     "same_cells": "{one} and {other} cover the same cells here: they cannot be told apart.",
     # the environment

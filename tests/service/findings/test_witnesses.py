@@ -13,7 +13,8 @@ from service import findings
 from service.database.session import Database
 from service.findings import causes
 from service.models import ConfirmationRow
-from service.wording.statements import HEADLINE_WORDS, MOST_WORDS
+from service.wording.headline import HEADLINE_WORDS
+from service.wording.statements import MOST_WORDS
 
 SLOWER_FROM = 10
 CASES = tuple(

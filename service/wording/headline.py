@@ -1,0 +1,106 @@
+"""What a finding is about, in few words: its subject, how far it reaches, its headline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchmarks.catalog.metrics import RATES
+from service.analysis.attribution import factors
+from service.analysis.statement import Statement
+from service.wording import formats, quantity_names
+
+HEADLINE_WORDS = 12
+"""Below which a headline stays."""
+ALIKE = 1.25
+"""Sizes that differ by no more than this factor are told as one."""
+_PLACES = {"hardware": "on", "preset": "at preset"}
+_ADJECTIVES = {("compile", factors.ANY): "compiled", ("compile", None): "uncompiled"}
+"""What people say in place of a condition; a precision is its own adjective."""
+
+
+def short(headline: Statement) -> str:
+    """A headline that names the number of cases where their settings are too many words."""
+    whole = headline_words(headline, verb="")
+    if len(whole.split()) < HEADLINE_WORDS:
+        return whole
+    facts: Mapping[str, Any] = headline.facts
+    cells: Mapping[str, Any] = facts["cells"].facts
+    count = formats.counted(cells["moved"] + cells["others"], "case")
+    name = cells["workload"] or "training"
+    return headline_words(headline, verb="", subject=f"{name} ({count})")
+
+
+def headline_words(headline: Statement, verb: str, subject: str = "") -> str:
+    """``bf16 training is 2.0 % slower since r14``, with ``verb`` after the subject."""
+    facts: Mapping[str, Any] = headline.facts
+    subject = subject or subject_of(facts["cells"])
+    metric_name, most = facts["metric"], facts["most"]
+    sizes = [formats.size(facts[name]) for name in ("least", "middle", "most")]
+    close = facts["alike"] or abs(most) <= ALIKE * abs(facts["least"])
+    by = sizes[1] if close else f"{sizes[0]} to {sizes[2]}"
+    if metric_name in RATES:
+        way = "faster" if headline.kind == "improvement" else "slower"
+        subject += " without input" if metric_name == "throughput_synth" else ""
+    else:
+        longer = ("longer", "shorter") if facts["unit"] == "s" else ("higher", "lower")
+        way, subject = longer[most < 0], f"{quantity_names.title(metric_name)} of {subject}"
+    since = formats.revision(facts["first_bad"])
+    return f"{subject}{verb} {by} {way} since {since}"
+
+
+def subject_of(cells: Statement) -> str:
+    """What moved, as a person calls it: ``bf16 training``, ``compiled unet with workers=4``."""
+    facts: Mapping[str, Any] = cells.facts
+    if facts["case"]:
+        others = facts["others"]
+        more = f" and {formats.counted(others, 'other case')}" if others else ""
+        return f"{facts['case']}{more}"
+    before: list[str] = []
+    settings: list[str] = []
+    places: list[str] = []
+    for stated in facts["conditions"]:
+        of, value = stated.facts["of"], stated.facts["value"]
+        adjective = value if of == "precision" else _ADJECTIVES.get((of, value))
+        if adjective and adjective != factors.ANY:
+            before.append(adjective)
+        elif of in _PLACES:
+            places.append(condition(of, value))
+        elif of != "workload":
+            settings.append(condition(of, value))
+    with_ = [f"with {listed(settings)}"] if settings else []
+    return " ".join([*before, facts["workload"] or "training", *with_, *places])
+
+
+def condition(of: str, value: str | None) -> str:
+    """A condition of the rule that moved cells obey: ``precision=bf16``, ``default compile``."""
+    if of in _PLACES:
+        return f"{_PLACES[of]} {_device(value or '')}"
+    if value is None:
+        return f"default {of}"
+    return f"{of} set" if value == factors.ANY else f"{of}={value}"
+
+
+def _device(name: str) -> str:
+    return name.removeprefix("NVIDIA ")
+
+
+def extent(cells: Statement) -> str:
+    """Count the cases that moved and those that did not; empty if there is only one."""
+    facts: Mapping[str, Any] = cells.facts
+    moved, covered, others, still = (facts[n] for n in ("moved", "covered", "others", "still"))
+    hardware = f" on {listed([*map(_device, facts['hardware'])])}" if facts["hardware"] else ""
+    everyone = covered + others + still
+    if everyone == 1:
+        return hardware.strip()
+    if facts["case"]:
+        return f"{moved + others} of {everyone} cases{hardware}"
+    counted = f"all {covered} cases" if moved == covered else f"{moved} of {covered} cases"
+    more = f" and {others} {'other' if others == 1 else 'others'}" if others else ""
+    return f"{counted}{more}{hardware}" + (f", none of the other {still}" if still else "")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a person lists them: ``a, b and c``."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
