@@ -20,6 +20,7 @@ from service.analysis.detection.evidence import (
 )
 from service.analysis.detection.history import Scale
 from service.analysis.detection.segment_model import SHORTEST, THRESHOLD, Explanation
+from service.analysis.detection.support import NONE, Supports, facts
 
 POINTS_AFTER = 10
 """Nights that people are ready to wait for a small change."""
@@ -155,14 +156,19 @@ class ChangePoint:
 
 
 def described(
-    explained: Explanation, scale: Scale, direction: Direction, threshold: float
+    explained: Explanation,
+    scale: Scale,
+    direction: Direction,
+    threshold: float,
+    supports: Supports = NONE,
 ) -> list[ChangePoint]:
     """The changes of a stretch, in the units that people think in."""
-    sums = Sums(explained.y)
+    sums, known = Sums(explained.y), facts(supports)
     borders = [0, *explained.places, len(explained.y)]
     changes = []
-    for at, (_, weight) in enumerate(explained.changes):
-        place = _seen_early(sums, borders[at], borders[at + 1], borders[at + 2])
+    for at, (first, weight) in enumerate(explained.changes):
+        early = _seen_early(sums, borders[at], first, borders[at + 2])
+        place = first if first in known else early
         around = borders[at], place, borders[at + 2]
         seen = telling_sides(sums, around, explained.noise, threshold)
         drifted = explained.drifted(place - 0.5)

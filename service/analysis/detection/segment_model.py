@@ -32,7 +32,13 @@ import numpy as np
 from service.analysis.detection import robust
 from service.analysis.detection.evidence import REACH, NoiseOf, Sums, evidence_at
 from service.analysis.detection.robust import Floats
-from service.analysis.detection.support import NONE, Supports, facts, with_facts
+from service.analysis.detection.support import (
+    NONE,
+    Supports,
+    facts,
+    known_borders,
+    with_borders,
+)
 
 LONGEST = 32
 """Points: a month of nights. What stands for longer is a level, whatever comes after it."""
@@ -50,18 +56,25 @@ STAYED = 8
 alarmed twice more in 6,600 points."""
 
 
-def doubt(sums: Sums, borders: Sequence[int], at: int) -> float:
+def doubt(
+    sums: Sums, borders: Sequence[int], at: int, known: frozenset[int] = frozenset()
+) -> float:
     """Return the evidence that ``borders[at]`` needs beyond others, in standard deviations.
 
-    It is more than zero where a level beside it may be an episode.
+    It is more than zero where a level beside it may be an episode. A level that a fact begins or
+    ends, one of the ``known`` places, is none.
     """
     doubts = [0.0]
     # Each border asks which share of its own step is undone, so the one behind looks backwards.
-    if at + 2 < len(borders) and not relapses(sums, borders, at):
+    if at + 2 < len(borders) and _doubtful(sums, borders, at, known):
         doubts.append(_doubt(sums, borders[at - 1 : at + 3]))
-    if at >= 2 and not relapses(sums, borders, at - 1):
+    if at >= 2 and _doubtful(sums, borders, at - 1, known):
         doubts.append(_doubt(sums, borders[at - 2 : at + 2], backwards=True))
     return max(doubts)
+
+
+def _doubtful(sums: Sums, borders: Sequence[int], at: int, known: frozenset[int]) -> bool:
+    return known.isdisjoint(borders[at : at + 2]) and not relapses(sums, borders, at)
 
 
 def relapses(sums: Sums, borders: Sequence[int], at: int) -> bool:
@@ -191,18 +204,18 @@ def significant(
     supports: Supports = NONE,
 ) -> list[Step]:
     """The proposals that stand, each with its evidence; recomputes only what a merge touched."""
-    sums = Sums(y)
+    sums, known = Sums(y), frozenset(facts(supports))
     borders = [0, *proposed, len(y)]
     inside = range(1, len(borders) - 1)
     evidences = [_evidence(sums, borders, at, noise, supports) for at in inside]
-    weights = [_doubted(evidences[at - 1], sums, borders, at) for at in inside]
+    weights = [_doubted(evidences[at - 1], sums, borders, at, known) for at in inside]
     while weights and min(weights) < threshold:
         weakest = weights.index(min(weights))
         del weights[weakest], evidences[weakest], borders[weakest + 1]
         for at in range(max(weakest, 1), min(weakest + 1, len(weights)) + 1):
             evidences[at - 1] = _evidence(sums, borders, at, noise, supports)
         for at in range(max(weakest - 4, 1), min(weakest + 5, len(weights)) + 1):
-            weights[at - 1] = _doubted(evidences[at - 1], sums, borders, at)
+            weights[at - 1] = _doubted(evidences[at - 1], sums, borders, at, known)
     steps = list(zip(borders[1:-1], weights, strict=True))
     return completed(sums, steps, proposed, noise, threshold, supports)
 
@@ -218,8 +231,10 @@ def _evidence(
     return weight + known.of(sums.mean(place, end) - sums.mean(start, place))
 
 
-def _doubted(weight: float, sums: Sums, borders: Sequence[int], at: int) -> float:
-    return weight - doubt(sums, borders, at) if weight != 0.0 else 0.0
+def _doubted(
+    weight: float, sums: Sums, borders: Sequence[int], at: int, known: frozenset[int]
+) -> float:
+    return weight - doubt(sums, borders, at, known) if weight != 0.0 else 0.0
 
 
 PRICE = 6.0
@@ -294,7 +309,7 @@ class Explanation:
 
 def explain(y: Floats, threshold: float = THRESHOLD, supports: Supports = NONE) -> Explanation:
     """Levels plus noise and nothing else."""
-    known = facts(supports)
+    known = known_borders(supports)
     level = medians(y, known) if known else 0.0  # a fact of one point is no outlier
     rest, scale = robust.clipped(y - level)
     noise = NoiseOf(scale, robust.autocorrelation(rest))
@@ -306,7 +321,7 @@ def settled(
 ) -> Explanation:
     """``base`` with its changes proposed and verified anew."""
     quiet = replace(base.noise, wander=1.0)
-    proposed = with_facts(cuts(base.y, base.noise.scale), supports, SHORTEST)
+    proposed = with_borders(cuts(base.y, base.noise.scale), supports, SHORTEST)
     changes = significant(base.y, proposed, quiet, threshold, supports)
     places = [place for place, _ in changes]
     noise = replace(quiet, wander=robust.wander(base.y - levels(base.y, places), quiet.scale))

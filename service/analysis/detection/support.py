@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -27,6 +26,8 @@ class Support:
     """If the size of the value grows."""
     fall: float = 0.0
     """If it shrinks."""
+    is_return: bool = False
+    """A fact may have been undone here: a step is proposed, and shown by its own evidence alone."""
 
     @property
     def binds(self) -> bool:
@@ -58,46 +59,58 @@ def facts(supports: Supports) -> list[int]:
     return sorted(place for place, known in supports.items() if known.binds)
 
 
+def known_borders(supports: Supports) -> list[int]:
+    """The places of facts and of what may have undone them, in their order."""
+    return sorted(place for place, known in supports.items() if known.binds or known.is_return)
+
+
 RETURNED = 0.5
 """Share of a step that what lies between it and its like must undo to be its reversal."""
+BEYOND = 1.5
+"""Share of a step from which what comes after it is no return, but another change."""
+LEAST_STAY = 3
+"""Newest points at the old level from which a return is looked for: two may be flukes."""
 
 
 def with_returns(y: Floats, supports: Supports) -> Supports:
-    """The supports of ``y``, and a fact wherever a step must have been undone.
+    """Return the supports of ``y``, and where steps that are facts were undone.
 
-    If the history takes the same step twice, it went back in between, however few points it stayed.
+    If the history takes the same step twice, it went back in between, however few points it stayed:
+    that is a fact as well. The newest fact may have been undone since.
     """
     known = facts(supports)
     whole = dict(supports)
-    for first, second in _twice(supports):
-        start = max([place for place in known if place < first], default=0)
-        place = _return_between(y, start, first, second)
-        if place is not None:
+    for start, first, second in zip([0, *known], known, [*known[1:], len(y)], strict=False):
+        is_newest = second == len(y)
+        if not is_newest and supports[first] != supports[second]:
+            continue  # the one undoes the other
+        place, undone = _best_split(y, start, first, second)
+        if not is_newest and undone >= RETURNED:
             whole[place] = confirmed(-1.0 if supports[first].rise else 1.0)
+        elif is_newest and RETURNED <= undone <= BEYOND and second - place >= LEAST_STAY:
+            whole.setdefault(place, Support(is_return=True))
     return whole
 
 
-def _twice(supports: Supports) -> list[tuple[int, int]]:
-    """Neighbouring facts of the same direction."""
-    pairs = pairwise(facts(supports))
-    return [(one, other) for one, other in pairs if supports[one] == supports[other]]
+def _best_split(y: Floats, start: int, first: int, second: int) -> tuple[int, float]:
+    """Split the level from ``first`` to ``second`` where its halves differ most.
 
-
-def _return_between(y: Floats, start: int, first: int, second: int) -> int | None:
-    """The place where the step at ``first`` was undone before ``second``; None if it was not."""
+    Gives the place, and the share of the step at ``first`` that is undone there: below zero if the
+    level goes on as it began.
+    """
     part = y[first:second]
     if len(part) < 2:
-        return None
+        return first, 0.0
     lengths = np.arange(1, len(part))
     sums = np.cumsum(part - part.mean())[:-1]
     at = int(np.argmax(sums**2 / (lengths * (len(part) - lengths))))
     back = float(np.median(part[at + 1 :]) - np.median(part[: at + 1]))
-    before = float(np.median(part[: at + 1]) - np.median(y[start:first]))
-    return first + at + 1 if -back * np.sign(before) >= RETURNED * abs(before) else None
+    step = float(np.median(part[: at + 1]) - np.median(y[start:first]))
+    return first + at + 1, -back / step if step else 0.0
 
 
-def with_facts(proposed: Sequence[int], supports: Supports, shortest: int) -> list[int]:
-    """The places of facts, and the proposals that are not close to one."""
-    known = facts(supports)
-    apart = [at for at in proposed if all(abs(at - fact) >= shortest for fact in known)]
+def with_borders(proposed: Sequence[int], supports: Supports, shortest: int) -> list[int]:
+    """The borders that are known, and the proposals that are not close to one."""
+    known = known_borders(supports)
+    apart = [at for at in proposed if all(abs(at - border) >= shortest for border in known)]
     return sorted([*apart, *known])

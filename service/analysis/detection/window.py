@@ -27,7 +27,7 @@ from service.analysis.detection.segment_model import (
     sketch,
     words,
 )
-from service.analysis.detection.support import NONE, Supports, facts, with_returns
+from service.analysis.detection.support import NONE, Supports, facts, known_borders, with_returns
 
 LEAST_POINTS = 40
 LEAST_JUMPS = 8
@@ -269,7 +269,8 @@ def explain_window(
     if groups is not None:
         # A long history may know more machines than points: those of the stretch are counted anew.
         present, numbers = np.unique(groups, return_inverse=True)
-        by_number = machine_offsets(y, numbers, len(present))
+        rest = y - medians(y, known_borders(with_returns(y, supports)))
+        by_number = machine_offsets(rest, numbers, len(present))
         offsets = dict(zip(present.tolist(), by_number.tolist(), strict=True))
         y = y - by_number[numbers]
     supports = with_returns(y, supports)

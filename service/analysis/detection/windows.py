@@ -119,7 +119,7 @@ def _window_changes(
     groups = None if history.groups is None else history.groups[start - first : end - first]
     inside = within(supports, start, end)
     explained = explain_window(y, groups, threshold, inside)
-    changes = described(explained, scale, history.direction, threshold)
+    changes = described(explained, scale, history.direction, threshold, inside)
     mine = tuple(
         replace(change, index=change.index + start)
         for change in changes

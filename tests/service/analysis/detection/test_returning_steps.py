@@ -75,3 +75,28 @@ def test_two_facts_in_the_first_ten_points_are_two_changes() -> None:
     noisy = levels * np.exp(np.random.default_rng(3).normal(0, 0.003, len(levels)))
     known = {7: confirmed(-0.05), 12: confirmed(0.05)}
     assert places(History.of(noisy, "higher"), known) == [7, 12]
+
+
+def reverted(seed: int, stayed: int, back: int, noise: float = 0.0017) -> History:
+    """A rate that drops by 5 % after seven points and is back soon, on three machines."""
+    lengths = [7, stayed, back]
+    rng = np.random.default_rng((seed, stayed, back))
+    values = np.repeat([300.0, 285.0, 300.0], lengths)
+    machines = rng.integers(0, 3, len(values))
+    values *= np.array([1.0, 1.004, 0.997])[machines] * np.exp(rng.normal(0, noise, len(values)))
+    return History.of(values, "higher", [f"m{number}" for number in machines])
+
+
+@pytest.mark.parametrize(("stayed", "back"), [(3, 5), (3, 9), (5, 3), (5, 5), (5, 9)])
+def test_the_revert_of_a_confirmed_drop_is_found_within_days(stayed: int, back: int) -> None:
+    for seed in range(20):
+        found = places(reverted(seed, stayed, back), {7: confirmed(-0.05)})
+        assert found == [7, 7 + stayed]
+
+
+def test_noise_after_a_confirmed_drop_is_no_revert() -> None:
+    for seed in range(40):
+        for count in range(3, 12):
+            rng = np.random.default_rng((seed, count))
+            values = np.repeat([300.0, 297.0], [7, count]) * np.exp(rng.normal(0, 0.003, 7 + count))
+            assert places(History.of(values, "higher"), {7: confirmed(-0.01)}) == [7]
