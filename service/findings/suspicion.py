@@ -19,10 +19,10 @@ from typing import Self
 from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Direction
 from service.analysis.detection.history import Refused
-from service.analysis.detection.prediction import expectation
-from service.analysis.detection.windows import detect
+from service.analysis.detection.prediction import LEAST_POINTS, expectation
+from service.analysis.detection.support import confirmed
 from service.findings import rules
-from service.findings.rules import AlreadyReported, SlowPeriods
+from service.findings.rules import AlreadyReported, PendingShift, SlowPeriods
 from service.findings.thresholds import NEVER
 from service.history.compare import LEAST_EFFECT
 from service.history.series_history import EDGE, RecentPoint, RecentPoints, SeriesHistory
@@ -173,7 +173,7 @@ def suspicions(
         and change.id not in covered.changes
         and not _near(change.change.index, shifts)
     }
-    surprises = _surprises(tail, since, covered)
+    surprises = _surprises(history, since, covered)
     places |= {index: None for index in surprises if not _near(index, known)}
     sound = {index for index in known if not rules.beside_ill(tail, index, ill)}
     rows = (
@@ -192,27 +192,37 @@ def _near(index: int, places: Iterable[int]) -> bool:
     return any(abs(index - known) <= EDGE for known in places)
 
 
-def _surprises(tail: RecentPoints, since: datetime, covered: AlreadyReported) -> Iterator[int]:
-    newest = max(1, len(tail.points) - NEWEST)
-    for at, point in enumerate(tail.points[newest:], newest):
-        if point.revision_at >= since and _surprised(tail, at, covered):
+def _surprises(history: SeriesHistory, since: datetime, covered: AlreadyReported) -> Iterator[int]:
+    tail = history.recent
+    changes = (change.change for change in history.analysis.changes)
+    shown = [PendingShift(one.index, one.before, one.after) for one in changes]
+    known = [shift for shift in [*shown, *covered.shifts] if min(shift.before, shift.after) > 0]
+    for at in range(max(1, len(tail.points) - NEWEST), len(tail.points)):
+        if tail.points[at].revision_at >= since and _surprised(tail, at, known):
             yield tail.first + at
 
 
-def _surprised(tail: RecentPoints, at: int, covered: AlreadyReported) -> bool:
-    """Return True if a point is surprising, both as it is and with confirmed changes undone."""
-    point = tail.points[at]
+def _surprised(tail: RecentPoints, at: int, known: Iterable[PendingShift]) -> bool:
+    """Return True if a point is surprising, both as it is and with young changes undone.
+
+    Changes are young that have too few points yet to say what is expected after them.
+    """
+    point, index = tail.points[at], tail.first + at
     try:
         before = tail.history.first(at)
     except Refused:
         return False
+    earlier = [shift for shift in known if tail.first < shift.index <= index]
+    settled = {
+        shift.index - tail.first: confirmed(shift.after - shift.before)
+        for shift in earlier
+        if index - shift.index >= LEAST_POINTS
+    }
+    young = (shift for shift in earlier if index - shift.index < LEAST_POINTS)
+    undone = point.value * math.prod(shift.before / shift.after for shift in young)
     names = before.group_names
     group = names.index(point.worker) if point.worker in names else None
-    expected = expectation(before, detect(before), group)
-    undone = point.value
-    for shift in covered.shifts:
-        if shift.index <= tail.first + at:
-            undone *= shift.before / shift.after
+    expected = expectation(before, settled, group)
     return expected is not None and all(
         expected.surprised_by(value) for value in (point.value, undone)
     )

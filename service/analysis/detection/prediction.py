@@ -13,8 +13,9 @@ from scipy.special import stdtrit
 
 from service.analysis.detection.evidence import REACH
 from service.analysis.detection.history import History, transform
+from service.analysis.detection.support import Supports, within
 from service.analysis.detection.window import explain_window
-from service.analysis.detection.windows import CONTEXT, Detection
+from service.analysis.detection.windows import CONTEXT
 
 LEAST_POINTS = 5
 """On a level before anything is expected of the next point."""
@@ -37,21 +38,19 @@ class Expectation:
         return not self.low <= value <= self.high
 
 
-def expectation(
-    history: History, analysed: Detection, group: int | None = None
-) -> Expectation | None:
+def expectation(history: History, known: Supports, group: int | None = None) -> Expectation | None:
     """Return the range expected of the next value; None while the level is too young.
 
-    ``group`` is the machine that will measure it, as a number of ``history.groups``.
+    ``known`` are the changes of the history. ``group`` is the machine that will measure the next
+    value, as a number of ``history.groups``.
     """
-    start = analysed.change_points[-1].index if analysed.change_points else 0
-    start = max(start, len(history.values) - REACH)
+    start = max([len(history.values) - REACH, 0, *known])
     if len(history.values) - start < LEAST_POINTS:
         return None
     first = min(start, max(0, len(history.values) - CONTEXT))
     y, scale = transform(history.values[first:])
     groups = None if history.groups is None else history.groups[first:]
-    explained = explain_window(y, groups)
+    explained = explain_window(y, groups, supports=within(known, first, len(history.values)))
     level = explained.y[start - first :]
     offset = explained.offsets.get(group, 0.0) if group is not None else 0.0
     reaches = _reach(len(level), float(np.std(level)), explained.noise.scale)

@@ -21,9 +21,10 @@ from service.analysis.detection.evidence import (
     telling_sides,
 )
 from service.analysis.detection.history import History
-from service.analysis.detection.prediction import expectation
+from service.analysis.detection.prediction import Expectation, expectation
 from service.analysis.detection.robust import Floats
 from service.analysis.detection.segment_model import THRESHOLD, Step, completed, doubt, significant
+from service.analysis.detection.support import confirmed
 from service.analysis.detection.window import explain_window
 from service.analysis.detection.windows import STRIDE, detect
 
@@ -239,13 +240,18 @@ def test_machines_of_other_stretches_change_nothing(seed: int, machines: int) ->
     assert np.array_equal(among.y, alone.y)
 
 
+def expected_after(history: History) -> Expectation | None:
+    found = detect(history).change_points
+    return expectation(history, {change.index: confirmed(change.effect) for change in found})
+
+
 def test_a_new_point_is_expected_within_its_interval() -> None:
     rng = np.random.default_rng(4)
     values = rng.normal(100, 1, 400)
     surprises = 0
     for count in range(100, 400, 3):
         history = History.of(values[:count])
-        expected = expectation(history, detect(history))
+        expected = expected_after(history)
         assert expected is not None
         assert expected.surprised_by(110.0)
         surprises += expected.surprised_by(float(values[count]))
@@ -263,7 +269,7 @@ def test_what_drifts_is_expected_to_go_on_and_surprises_nobody(slope: float) -> 
         analysed = detect(history)
         assert analysed.noise is not None
         assert analysed.noise.drift_per_point == pytest.approx(slope, rel=0.25)
-        expected = expectation(history, analysed)
+        expected = expected_after(history)
         assert expected is not None
         surprises += expected.surprised_by(float(values[-1]))
         assert expected.surprised_by(float(values[-1]) * 1.03)
@@ -272,7 +278,7 @@ def test_what_drifts_is_expected_to_go_on_and_surprises_nobody(slope: float) -> 
 
 def test_nothing_is_expected_of_a_young_level() -> None:
     values = np.array([100.0, 101.0, 100.0])
-    assert expectation(History.of(values), detect(History.of(values))) is None
+    assert expected_after(History.of(values)) is None
 
 
 @pytest.mark.parametrize(
@@ -280,7 +286,7 @@ def test_nothing_is_expected_of_a_young_level() -> None:
 )
 def test_what_varies_beyond_every_bound_surprises_nobody(values: list[float]) -> None:
     history = History.of(values)
-    expected = expectation(history, detect(history))
+    expected = expected_after(history)
     assert expected is not None
     assert not any(expected.surprised_by(value) for value in values)
 
