@@ -27,6 +27,7 @@ from service.findings.suspicion import Baseline, Suspicion, Where, points_before
 from service.findings.witnesses import is_explained
 from service.history import revisions
 from service.history.analysis import Histories
+from service.history.changes import ALIKE
 from service.history.queries import name_of
 from service.history.series_history import SeriesHistory
 from service.schemas.comparisons import ComparisonRequest
@@ -114,7 +115,9 @@ def not_reproduced(histories: Histories, candidate: Candidate) -> bool:
     """
     absent = models.ConfirmationRow.state == models.ConfirmationState.NOT_REPRODUCED
     return any(
-        row.series_id == candidate.series.id or _at_old_level(histories, row, candidate)
+        _covers(row, candidate.placed.change.effect)
+        if row.series_id == candidate.series.id
+        else _at_old_level(histories, row, candidate)
         for row in _near(histories.session, candidate.series, candidate.rank, absent)
     )
 
@@ -231,11 +234,17 @@ def _known(session: Session, suspicion: Suspicion, rank: int) -> bool:
         return True
     looked_at = (models.ConfirmationState.RUNNING, models.ConfirmationState.NOT_REPRODUCED)
     near = _near(session, suspicion.series, rank, models.ConfirmationRow.state.in_(looked_at))
-    rises = suspicion.after > suspicion.before
-    # What goes the other way in the same series is another change.
     return any(
-        row.series_id != suspicion.series.id or (row.after > row.before) == rises for row in near
+        row.series_id != suspicion.series.id or _covers(row, suspicion.effect) for row in near
     )
+
+
+def _covers(row: models.ConfirmationRow, effect: float) -> bool:
+    """Return True if a change of the same series may be the one that was measured again.
+
+    What goes the other way, or is more than twice as large, is another change.
+    """
+    return 0.0 <= effect / (row.after / row.before - 1.0) <= ALIKE
 
 
 def _near(
