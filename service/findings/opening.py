@@ -67,7 +67,7 @@ def candidates(
     analysis, tail = history.analysis, history.recent
     if not metric(history.series.metric).is_watched or least == NEVER:
         return []
-    ends = {change.id: rules.recovery(analysis, change) for change in analysis.changes}
+    ends = {change.id: rules.recovery(history, change, ill) for change in analysis.changes}
     over = {
         back.id
         for change in analysis.changes

@@ -210,7 +210,7 @@ def follow_series(
     ``ill`` says when nodes were slow; their results of that time are put down to them.
     """
     histories = Histories(session)
-    covered = follow(histories, series_id, now)
+    covered = follow(histories, series_id, ill, now)
     history = histories.of(series_id)
     least = least_effect(load_threshold(session, history.series))
     believable = tuple(

@@ -191,14 +191,16 @@ def surpassed(before: float, after: float, later: float) -> bool:
     return news and share_left(before, after, later) < -RECOVERED
 
 
-def recovery(analysis: SeriesAnalysis, change: PlacedChange) -> PlacedChange | None:
-    """The later change, standing, that takes ``change`` back."""
+def recovery(history: SeriesHistory, change: PlacedChange, ill: SlowPeriods) -> PlacedChange | None:
+    """The later change, standing, that takes ``change`` back; none that a slow worker made."""
+    analysis = history.analysis
     later = (
         other
         for other in analysis.changes
         if other.change.index > change.change.index
         and (other.change.effect > 0) != (change.change.effect > 0)
         and stands(analysis, other)
+        and not beside_ill(history.recent, other.change.index, ill)
     )
     point = change.change
     ends = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from functools import partial
 from itertools import takewhile
 from statistics import median
 
@@ -18,7 +17,14 @@ from service.analysis.recovery import taken_back
 from service.database.failures import passes
 from service.findings import lifecycle, rules
 from service.findings.gather_evidence import figures_of, members, say_again
-from service.findings.rules import ACTIVE, REFUTED, AlreadyReported, Candidate, PendingShift
+from service.findings.rules import (
+    ACTIVE,
+    REFUTED,
+    AlreadyReported,
+    Candidate,
+    PendingShift,
+    SlowPeriods,
+)
 from service.history.analysis import Histories
 from service.history.series_history import EDGE, PlacedChange, RecentPoints, SeriesHistory
 from service.models import FindingEvent, FindingRow, FindingSeries, FindingState
@@ -38,8 +44,13 @@ def links_of(session: Session, series_id: str) -> Sequence[tuple[FindingSeries, 
     return [(link, row) for link, row in session.execute(query)]
 
 
-def follow(histories: Histories, series_id: str, now: datetime) -> AlreadyReported:
-    """Bring the findings of a series up to date; say what they cover of its changes."""
+def follow(
+    histories: Histories, series_id: str, ill: SlowPeriods, now: datetime
+) -> AlreadyReported:
+    """Bring the findings of a series up to date; say what they cover of its changes.
+
+    What workers measured while they were slow, which ``ill`` says, ends nothing.
+    """
     links = links_of(histories.session, series_id)  # first: others may open more meanwhile
     history = histories.of(series_id)
     analysis, tail = history.analysis, history.recent
@@ -52,7 +63,7 @@ def follow(histories: Histories, series_id: str, now: datetime) -> AlreadyReport
         if index is None:
             continue
         change = changes.get(link.change_id)
-        back = rules.recovery(analysis, change) if change else None
+        back = rules.recovery(history, change, ill) if change else None
         level = rules.led(analysis, change, back) if change and back else 0.0
         over = back and (_only_back(link, row, history, back) or _no_news(link, row, level))
         reported = (change, back if over else _known_end(link, row, history))
@@ -60,7 +71,7 @@ def follow(histories: Histories, series_id: str, now: datetime) -> AlreadyReport
         expected |= {change.id} if change and _expected(row) else set()
         ended = link.ended
         watched = not (change or ended or _expected(row))
-        since = _back_again(link, history, index) if watched else None
+        since = _back_again(link, history, index, ill) if watched else None
         if since is not None:
             _recovered(link, since)
         else:
@@ -199,11 +210,20 @@ def _update(
         _recovered(link, back.first_bad_at)
 
 
-def _back_again(link: FindingSeries, history: SeriesHistory, index: int) -> datetime | None:
-    since = history.values[max(0, index - history.recent.first) :]
-    over = takewhile(partial(taken_back, link.before, link.after), reversed(since))
-    count = sum(1 for _ in over)
-    return history.recent.points[-count].revision_at if PATIENCE <= count < len(since) else None
+def _back_again(
+    link: FindingSeries, history: SeriesHistory, index: int, ill: SlowPeriods
+) -> datetime | None:
+    """Give the place from which on all points of well workers are back at the old level."""
+    at = max(0, index - history.recent.first)
+    points = zip(history.recent.points[at:], history.values[at:], strict=True)
+    since = [(point, value) for point, value in points if not rules.by_ill(point, ill)]
+    over = [
+        point
+        for point, _ in takewhile(
+            lambda one: taken_back(link.before, link.after, one[1]), reversed(since)
+        )
+    ]
+    return over[-1].revision_at if PATIENCE <= len(over) < len(since) else None
 
 
 def _comes_back(

@@ -82,10 +82,13 @@ def test_what_drifts_meanwhile_hides_no_recovery_and_makes_it_no_news(
         return float(100 * np.exp(slope * number) * (0.95 if 80 <= number < 130 else 1))
 
     with database.writing() as session:
-        analysis = analysed(session, value, count=160)
-    fell, rose = analysis.changes
-    assert rules.recovery(analysis, fell) == rose
-    assert rules.only_ends(analysis, fell, rose)
+        analysed(session, value, count=160)
+        history = analysis.load_history(session, long.SERIES)
+    fell, rose = history.analysis.changes
+    assert rules.recovery(history, fell, {}) == rose
+    assert rules.only_ends(history.analysis, fell, rose)
+    slow = {point.worker: [(rose.first_bad_at, None)] for point in history.recent.points}
+    assert rules.recovery(history, fell, slow) is None
 
 
 def test_of_two_modes_neither_is_taken_for_the_other_level(database: Database) -> None:
