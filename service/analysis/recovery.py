@@ -32,6 +32,45 @@ def taken_back(before: float, after: float, later: float) -> bool:
     return share_left(before, after, later) <= RECOVERED
 
 
+Step = tuple[float, float]
+"""The levels before and after a change."""
+
+
+def fits(steps: Sequence[Step], later: float) -> dict[tuple[int, ...], float]:
+    """Return how badly ``later`` fits each way in which it may take steps back.
+
+    ``steps`` went the same way, one after the other, and stand. One of them may be taken back
+    alone, by its place in ``steps``, or all from one on. The misfit is a share of what is taken
+    back, ln to ln; empty where a level is not above zero.
+    """
+    if min([later, *(min(step) for step in steps)]) <= 0:
+        return {}
+    ways: dict[tuple[int, ...], float] = {}
+    for at, (before, after) in enumerate(steps):
+        alone = without(steps[at + 1 :], later)
+        ways[at,] = abs(share_left(before, after, alone))
+        since = tuple(range(at, len(steps)))
+        ways[since] = abs(share_left(before, steps[-1][1], later))
+    return ways
+
+
+def singled_out(steps: Sequence[Step], later: float) -> int | None:
+    """Return the place of the step, before the last one, that ``later`` takes back alone.
+
+    A revert of the first of two leaves a level that nobody has seen: the second one's after, with
+    the first undone.
+    """
+    ways = fits(steps, later)
+    best = min(ways, key=lambda way: ways[way], default=())
+    alone = len(best) == 1 and best[0] < len(steps) - 1
+    return best[0] if alone and ways[best] <= RECOVERED else None
+
+
+def without(steps: Sequence[Step], level: float) -> float:
+    """Return ``level`` as it would be had none of ``steps`` happened."""
+    return level * math.prod(before / after for before, after in steps)
+
+
 def clearly_at(level: float, other: float, values: Sequence[float], stray: float) -> bool:
     """Return True if some values lie at ``level``, not at ``other``, by more than chance.
 

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session, aliased
 from benchmarks.catalog.metrics import metric, reading_order
 from service.analysis.attribution import attribute
 from service.analysis.detection.windows import SAME
+from service.analysis.recovery import taken_back
 from service.database.failures import passes
 from service.findings import causes, lifecycle, queries, rules
 from service.findings.gather_evidence import (
@@ -23,6 +24,7 @@ from service.findings.gather_evidence import (
     where_of,
     without_cause,
 )
+from service.findings.reverts import take_back
 from service.findings.rules import (
     ACTIVE,
     NOTHING,
@@ -32,8 +34,9 @@ from service.findings.rules import (
     Remeasured,
     SlowPeriods,
 )
+from service.findings.shift import shift_at
 from service.findings.thresholds import NEVER
-from service.findings.update import settle, takes_back
+from service.findings.update import settle
 from service.findings.witnesses import is_explained, supporters, witnesses
 from service.history.analysis import Histories
 from service.history.changes import alike
@@ -64,7 +67,7 @@ def candidates(
     least: float = LEAST_EFFECT,
 ) -> list[Candidate]:
     """Changes of a series that no finding covers and that the history alone makes believable."""
-    analysis, tail = history.analysis, history.recent
+    analysis = history.analysis
     if not metric(history.series.metric).is_watched or least == NEVER:
         return []
     ends = {change.id: rules.recovery(history, change, ill) for change in analysis.changes}
@@ -95,8 +98,19 @@ def candidates(
         and rules.recent(analysis, placed)
         and rules.stands(analysis, placed)
         and not rules.leaving(history, placed)
-        and not rules.beside_ill(tail, placed.change.index, ill)
+        and not _of_slow_workers(history, placed, ill)
     ]
+
+
+def _of_slow_workers(history: SeriesHistory, placed: PlacedChange, ill: SlowPeriods) -> bool:
+    """Return True if a change is only in what workers measured while they were slow."""
+    if not any(rules.by_ill(point, ill) for point in history.recent.points):
+        return False
+    shift = shift_at(history, placed.first_bad_at, (), ill)
+    change = placed.change
+    if shift is None or min(change.before, change.after) <= 0:
+        return shift is None
+    return taken_back(change.before, change.after, change.before * shift.after / shift.before)
 
 
 def open_findings(
@@ -112,7 +126,7 @@ def open_findings(
     """
     session = histories.session
     fresh = _unreported(session, changes)
-    news = [change for group in causes.groups(fresh) for change in _news(session, group, now)]
+    news = [change for group in causes.groups(fresh) for change in take_back(session, group, now)]
     accepted = rules.accepted(news, queries.doubts_since(session, now - DAY))
     opened: list[str] = []
     for group in sorted(causes.groups(accepted), key=lambda group: causes.headline_order(group[0])):
@@ -150,15 +164,6 @@ def _open_or_join(
         return []
     opened = _open(histories, group, measured, now)
     return [] if opened is None else [opened]
-
-
-def _news(session: Session, group: Sequence[Candidate], now: datetime) -> Sequence[Candidate]:
-    """Close what a cause takes back, and give those of its changes that are news.
-
-    Where most of them end an earlier change, the rest do so too: there it was too small to be seen.
-    """
-    news = [change for change in group if not takes_back(session, change, now)]
-    return news if 2 * len(news) >= len(group) else []
 
 
 def growing(histories: Histories, analysed: Collection[str]) -> dict[str, list[str]]:

@@ -132,12 +132,13 @@ def reported_places(
 
 
 def places_of(session: Session, series: SeriesName, subject: str) -> list[datetime]:
-    """Give where changes of a subject begin that findings report in the case of a series.
+    """Give where changes of a subject begin or end that findings report in the case of a series.
 
     The series itself does not count.
     """
+    link = FindingSeries
     query = (
-        select(FindingSeries.first_bad_at, SeriesRow.metric, SeriesRow.comparability)
+        select(link.first_bad_at, link.ended_at, SeriesRow.metric, SeriesRow.comparability)
         .join(SeriesRow, SeriesRow.id == FindingSeries.series_id)
         .join(FindingRow, FindingRow.id == FindingSeries.finding_id)
         .where(FindingRow.state.not_in(REFUTED), FindingRow.project == series.project)
@@ -145,8 +146,10 @@ def places_of(session: Session, series: SeriesName, subject: str) -> list[dateti
     )
     return [
         at
-        for at, name, comparability in session.execute(query)
+        for begun, ended, name, comparability in session.execute(query)
         if metric(name).subject == subject and comparability == series.comparability
+        for at in (begun, ended)
+        if at is not None
     ]
 
 

@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 
 from service.analysis.detection.alarms import PATIENCE
 from service.analysis.detection.change import ChangePoint, Noise
 from service.analysis.detection.history import HIGHEST
-from service.analysis.recovery import RECOVERED, share_left, taken_back
+from service.analysis.recovery import RECOVERED, Step, share_left, singled_out, taken_back, without
 from service.history.changes import RECENT
 from service.history.compare import LEAST_EFFECT
 from service.history.series_history import (
@@ -202,20 +203,42 @@ def recovery(history: SeriesHistory, change: PlacedChange, ill: SlowPeriods) -> 
         and stands(analysis, other)
         and not beside_ill(history.recent, other.change.index, ill)
     )
+    return next((other for other in later if _ends(analysis, change, other)), None)
+
+
+def _ends(analysis: SeriesAnalysis, change: PlacedChange, later: PlacedChange) -> bool:
+    run, alone = _reverted(analysis, later)
+    if alone is not None and change in run:
+        return run[alone] == change
     point = change.change
-    ends = (
-        other
-        for other in later
-        if taken_back(point.before, point.after, led(analysis, change, other))
-    )
-    return next(ends, None)
+    return taken_back(point.before, point.after, led(analysis, change, later))
 
 
 def led(analysis: SeriesAnalysis, change: PlacedChange, later: PlacedChange) -> float:
-    """The level that ``later`` led to, as it would be had nothing drifted since ``change``."""
+    """The level that ``later`` led to, to hold beside the one before ``change``.
+
+    It is as it would be had nothing drifted since, and without what moved the same way meanwhile
+    where ``later`` takes back ``change`` alone.
+    """
     drift = analysis.noise.drift_per_point if analysis.noise else 0.0
     points = later.change.index - change.change.index
-    return later.change.after * math.exp(min(-points * drift, HIGHEST))
+    level = later.change.after * math.exp(min(-points * drift, HIGHEST))
+    run, alone = _reverted(analysis, later)
+    return without(_steps(run[alone + 1 :]), level) if alone is not None else level
+
+
+def _reverted(
+    analysis: SeriesAnalysis, later: PlacedChange
+) -> tuple[Sequence[PlacedChange], int | None]:
+    """Give the changes one way right before ``later``, and which of them it takes back alone."""
+    before = [other for other in analysis.changes if other.change.index < later.change.index]
+    rises = later.change.effect > 0
+    run = list(takewhile(lambda one: (one.change.effect > 0) != rises, reversed(before)))[::-1]
+    return run, singled_out(_steps(run), later.change.after)
+
+
+def _steps(changes: Iterable[PlacedChange]) -> list[Step]:
+    return [(one.change.before, one.change.after) for one in changes]
 
 
 def only_ends(analysis: SeriesAnalysis, change: PlacedChange, back: PlacedChange) -> bool:

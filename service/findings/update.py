@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import takewhile
 from statistics import median
@@ -21,7 +21,6 @@ from service.findings.rules import (
     ACTIVE,
     REFUTED,
     AlreadyReported,
-    Candidate,
     PendingShift,
     SlowPeriods,
 )
@@ -58,22 +57,25 @@ def follow(
     covered: set[str] = set()
     expected: set[str] = set()
     shifts: list[PendingShift] = []
+    ends = [(link.first_bad_at, link.ended_at) for link, _ in links if link.ended == "recovered"]
     for link, row in links:
         index = tail.place_of(link.first_bad_result, link.first_bad_at)
         if index is None:
             continue
         change = changes.get(link.change_id)
         back = rules.recovery(history, change, ill) if change else None
+        if back and not link.ended and _ended_another(back, link, ends, tail):
+            back = None
         level = rules.led(analysis, change, back) if change and back else 0.0
-        over = back and (_only_back(link, row, history, back) or _no_news(link, row, level))
+        over = back and (_only_back(link, row, history, back) or is_no_news(link, row, level))
         reported = (change, back if over else _known_end(link, row, history))
         covered |= {one.id for one in reported if one is not None}
-        expected |= {change.id} if change and _expected(row) else set()
+        expected |= {change.id} if change and is_expected(row) else set()
         ended = link.ended
-        watched = not (change or ended or _expected(row))
+        watched = not (change or ended or is_expected(row))
         since = _back_again(link, history, index, ill) if watched else None
         if since is not None:
-            _recovered(link, since)
+            recover(link, since)
         else:
             _update(histories, link, row, change, back, now)
         histories.session.flush()
@@ -84,13 +86,28 @@ def follow(
     return AlreadyReported(frozenset(covered), tuple(shifts), frozenset(expected), findings)
 
 
+def _ended_another(
+    back: PlacedChange,
+    link: FindingSeries,
+    ends: Iterable[tuple[datetime, datetime | None]],
+    tail: RecentPoints,
+) -> bool:
+    """Return True if a recovery is known to have ended an earlier change and left this one.
+
+    That was decided for all series of a cause together, which know better than one. ``ends`` say
+    where changes of the series begin and end.
+    """
+    places = (tail.index_of(at) for begun, at in ends if at and begun < link.first_bad_at)
+    return any(place is not None and abs(place - back.change.index) <= EDGE for place in places)
+
+
 def _known_end(link: FindingSeries, row: FindingRow, history: SeriesHistory) -> PlacedChange | None:
     """The change at which a finding is known to have ended in a series, if it is no news.
 
     A later drop that the history does not show yet may hide that it led back to the old level.
     """
     at = None if link.ended_at is None else history.recent.index_of(link.ended_at)
-    if link.ended != "recovered" or at is None or _expected(row):
+    if link.ended != "recovered" or at is None or is_expected(row):
         return None
     return next(
         (
@@ -98,31 +115,15 @@ def _known_end(link: FindingSeries, row: FindingRow, history: SeriesHistory) -> 
             for change in history.analysis.changes
             if abs(change.change.index - at) <= EDGE
             and (change.change.effect > 0) != (link.effect > 0)
-            and _no_news(link, row, change.change.after)
+            and is_no_news(link, row, change.change.after)
         ),
         None,
     )
 
 
-def takes_back(session: Session, candidate: Candidate, now: datetime) -> bool:
-    """Close what a change takes back; False if it takes nothing back."""
-    ended = False
-    for link, row in links_of(session, candidate.series.id):
-        earlier = link.first_bad_at < candidate.placed.first_bad_at
-        level = candidate.placed.change.after
-        opposite = (candidate.placed.change.effect > 0) != (link.effect > 0)
-        back = earlier and opposite and taken_back(link.before, link.after, level)
-        if link.ended or not back or _expected(row):
-            continue
-        _recovered(link, candidate.placed.first_bad_at)
-        session.flush()
-        settle(session, row, candidate.placed.first_bad, now)
-        ended = ended or _no_news(link, row, level)
-    return ended
-
-
-def _no_news(link: FindingSeries, row: FindingRow, level: float) -> bool:
-    if _expected(row):
+def is_no_news(link: FindingSeries, row: FindingRow, level: float) -> bool:
+    """Return True if what ends a finding in a series, at ``level``, is no news itself."""
+    if is_expected(row):
         return False
     lost = row.kind == FindingKind.IMPROVEMENT and row.state not in REFUTED
     return not lost and not rules.surpassed(link.before, link.after, level)
@@ -136,7 +137,7 @@ def _only_back(
     The first points of the recovery decide: the present level is also moved by what later points
     make a drift look like.
     """
-    if link.ended != "recovered" or link.ended_at is None or _expected(row):
+    if link.ended != "recovered" or link.ended_at is None or is_expected(row):
         return False
     since = history.recent.index_of(link.ended_at)
     if row.kind != FindingKind.REGRESSION or since is None or abs(back.change.index - since) > SAME:
@@ -146,7 +147,8 @@ def _only_back(
     return bool(values) and not rules.surpassed(link.before, link.after, median(values))
 
 
-def _expected(row: FindingRow) -> bool:
+def is_expected(row: FindingRow) -> bool:
+    """Return True if a person declared the new level the baseline."""
     return row.state == FindingState.EXPECTED
 
 
@@ -173,7 +175,8 @@ def _shifts(
         yield PendingShift(since, link.after, link.before)
 
 
-def _recovered(link: FindingSeries, at: datetime) -> None:
+def recover(link: FindingSeries, at: datetime) -> None:
+    """Note that a finding ended in a series."""
     link.ended, link.ended_at = "recovered", at
 
 
@@ -207,7 +210,7 @@ def _update(
         if _elsewhere(link, row, change):
             _moves(histories, link, row, change, now)
     if back is not None:
-        _recovered(link, back.first_bad_at)
+        recover(link, back.first_bad_at)
 
 
 def _back_again(

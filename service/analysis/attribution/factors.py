@@ -222,13 +222,18 @@ def _alike(
             yield chosen[0], condition
 
 
+CHOOSE_KERNELS = frozenset({"precision", "compile", "layout", "attention"})
+"""Axes that decide which kernels run: where others cover the same cells, these are told."""
+
+
 def _conditions(cell: Cell, everyone: Sequence[Cell]) -> Iterator[Condition]:
     """In the order in which people would say them: a value before "set" before "default"."""
     case = cell.case
     yield Condition("workload", case.workload)
     axes = sorted({axis for one in everyone for axis in one.case.axes})
-    yield from (Condition(f"axis:{axis}", case.axes[axis]) for axis in axes if axis in case.axes)
-    yield from (Condition(f"axis:{axis}", ANY) for axis in axes if axis in case.axes)
+    given = sorted(case.axes, key=lambda axis: (axis not in CHOOSE_KERNELS, axis))
+    yield from (Condition(f"axis:{axis}", case.axes[axis]) for axis in given)
+    yield from (Condition(f"axis:{axis}", ANY) for axis in given)
     yield Condition("preset", case.preset)
     yield Condition("hardware", cell.hardware)
     yield from (Condition(f"axis:{axis}", None) for axis in axes if axis not in case.axes)

@@ -21,7 +21,7 @@ from service.findings.confirm.start import DOUBT, ask, value_of
 from service.findings.confirm.verdict import ConfirmationVerdict, RemeasuredValue, level_of, verdict
 from service.findings.gather_evidence import A_SIDE, neighbours, where_of
 from service.findings.opening import open_findings
-from service.findings.rules import NEAR, Candidate, Remeasured
+from service.findings.rules import Candidate, Remeasured, misplaced_by
 from service.findings.suspicion import Suspicion, Where
 from service.findings.threshold_table import load_threshold
 from service.findings.thresholds import NEVER, least_effect
@@ -184,8 +184,9 @@ class _Confirmation:
             return []
         placed = self._placed(reading)
         row.change_id = placed.id
-        # Beside each other the revisions show the place; what is around them may be older.
-        blur = 0 if outcome.state is ConfirmationState.CONFIRMED else NEAR
+        # Beside each other the revisions show the place; what is around them, the history shows.
+        beside = outcome.state is ConfirmationState.CONFIRMED
+        blur = 0 if beside else misplaced_by(placed.change, history.analysis.noise)
         candidate = Candidate(
             series=self.series,
             placed=placed,

@@ -216,6 +216,23 @@ def test_a_fluke_hides_no_larger_change_two_nights_later(sqlite_url: str) -> Non
     database.close()
 
 
+def test_a_revert_after_a_driver_ends_the_regression_and_not_the_driver(sqlite_url: str) -> None:
+    database = Database(sqlite_url)
+
+    def both(case: Case, code: int, worker: str, night: int) -> float:
+        speed = steady(case, code, worker, night) * (0.97 if night >= 18 else 1)
+        return speed * (0.96 if case.workload == "unet" and 14 <= code < 22 else 1)
+
+    team = Team(database, both, driver, cases=PLAIN)
+    for night in range(27):
+        team.night(night)
+    assert [told(finding)[:5] for finding in found(database)] == [
+        ("regression", "resolved", "code", "r13", "r14"),
+        ("regression", "open", "environment", "r17", "r18"),
+    ]
+    database.close()
+
+
 UNET = Case(workload="unet", preset="full")
 
 
