@@ -115,7 +115,7 @@ def test_the_night_of_an_event_is_the_first_that_is_waited() -> None:
 
 def test_the_table_counts_findings_a_cause_and_false_ones() -> None:
     stray = replace(TOLD, opened=50, first_bad=50)
-    history = History(0, 60, 43, (TRUTH, NODE, FAILURE), (TOLD, stray), (1.0, 3.0), (2.0, 4.0), 9)
+    history = History(0, 60, 43, 5, (TRUTH, NODE, FAILURE), (TOLD, stray), (1.0, 3.0), (2.0, 4.0), 9)
     lines = table([history])
     assert "| causes, of them told | 2, 1 |" in lines
     assert "| findings a cause that was told | 1.00 |" in lines
@@ -128,7 +128,7 @@ def test_the_table_counts_findings_a_cause_and_false_ones() -> None:
 
 
 def test_the_inbox_shows_each_finding_with_what_is_wrong() -> None:
-    history = History(0, 60, 43, (TRUTH,), (replace(TOLD, cause="clocks"),), (1.0,), (1.0,), 9)
+    history = History(0, 60, 43, 5, (TRUTH,), (replace(TOLD, cause="clocks"),), (1.0,), (1.0,), 9)
     said = "\n".join(inbox(history))
     assert "[cause] night 20: bf16 training 2.0 % slower since r20" in said
     assert "about bf16 slower from 20" in said

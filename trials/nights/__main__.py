@@ -54,6 +54,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--histories", type=int, default=8)
     parser.add_argument("--nights", type=int, default=60)
     parser.add_argument("--cases", type=int, default=43, help="of the suite nightly")
+    parser.add_argument("--every", type=int, default=5, help="nights between two events")
     parser.add_argument("--kinds", nargs="*", default=[], choices=list(KINDS), help="in order")
     parser.add_argument("--quiet", type=int, default=2, help="more, in which nothing happens")
     parser.add_argument("--seed", type=int, help="simulate this history alone, and print its inbox")
@@ -62,7 +63,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _plan(arguments: argparse.Namespace, seed: int) -> Plan:
-    return Plan(seed, arguments.nights, arguments.cases, tuple(arguments.kinds))
+    return Plan(seed, arguments.nights, arguments.cases, arguments.every, tuple(arguments.kinds))
 
 
 def _one(plan: Plan) -> None:

@@ -15,8 +15,6 @@ from benchmarks.contracts import Case, Status
 ANY = "*"
 FIRST = 14
 """Night of the first event: a series is analysed from ten points on."""
-EVERY = 3
-"""Nights from the begin of one event to the begin of the next."""
 
 
 class Moves(StrEnum):
@@ -267,19 +265,25 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
-def drawn(draw: Draw, first: int, nights: int, kinds: Sequence[str] = ()) -> list[Event]:
+LAST = 3
+"""Nights before the end from which no event begins: it could not be told in time."""
+
+
+def drawn(
+    draw: Draw, first: int, nights: int, every: int, kinds: Sequence[str] = ()
+) -> list[Event]:
     """The events of a history, one kind after the other; all in a random order if none is named.
 
-    A kind that meets no case of the history, and one that nobody could see in time, is left out.
+    ``every`` so many nights the next kind begins. A kind that meets no case of the history, and one that nobody could see in time, is left out.
     """
     order = list(kinds) or draw.random.sample(list(KINDS), len(KINDS))
     events = [
         event
         for place, kind in enumerate(order)
-        for event in KINDS[kind](draw, first + EVERY * place)
+        for event in KINDS[kind](draw, first + every * place)
     ]
     return [
         event
         for event in events
-        if event.first <= nights - EVERY and any(event.factor.covers(case) for case in draw.cases)
+        if event.first <= nights - LAST and any(event.factor.covers(case) for case in draw.cases)
     ]

@@ -31,6 +31,8 @@ class Plan:
     seed: int
     nights: int = 60
     cases: int = 43
+    every: int = 5
+    """Nights from the begin of one event to that of the next."""
     kinds: tuple[str, ...] = ()
     """In their order; all of them in a random one if empty."""
     quiet: bool = False
@@ -54,7 +56,7 @@ def simulate(
     """Live through a history; ``after`` is called after each night."""
     cases = cases_of(plan.cases)
     draw = Draw(random.Random(plan.seed), cases, NODES)
-    events = [] if plan.quiet else drawn(draw, plan.first, plan.nights, plan.kinds)
+    events = [] if plan.quiet else drawn(draw, plan.first, plan.nights, plan.every, plan.kinds)
     cells = _numbered(cases)
     where = MEMORY if MEMORY.is_dir() else None
     spent: list[Spent] = []
@@ -71,6 +73,7 @@ def simulate(
         seed=plan.seed,
         nights=plan.nights,
         cases=plan.cases,
+        every=plan.every,
         truths=tuple(_truth(event, cases, cells) for event in events),
         told=tuple(told.values()),
         analysis_s=tuple(round(one.analysis_s, 3) for one in spent),

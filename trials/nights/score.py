@@ -185,6 +185,8 @@ class History:
     seed: int
     nights: int
     cases: int
+    every: int
+    """Nights from the begin of one event to that of the next."""
     truths: tuple[Truth, ...]
     told: tuple[Told, ...]
     analysis_s: tuple[float, ...]
@@ -231,7 +233,9 @@ def _figures(each: Scored) -> Iterator[tuple[str, str]]:
     case_nights = sum(history.nights * history.cases for history, _ in each)
     false = len(rows) - len(about)
     known = sum(nights is not None for _, nights in told)
-    sizes = sorted({f"{history.nights} nights of {history.cases} cases" for history, _ in each})
+    sizes = sorted(
+        {f"{one.nights} nights of {one.cases} cases, every {one.every} nights" for one, _ in each}
+    )
     yield "histories", f"{len(each)} ({', '.join(sizes)})"
     yield "causes, of them told", f"{len(told)}, {known}"
     yield "findings a cause that was told", f"{len(about) / max(1, known):.2f}"
