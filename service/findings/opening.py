@@ -95,6 +95,7 @@ def candidates(
         )
         for placed in analysis.changes
         if placed.id not in covered.changes | over
+        and not covered.has_begin(placed.change)
         and rules.recent(analysis, placed)
         and rules.stands(analysis, placed)
         and not rules.leaving(history, placed)

@@ -15,6 +15,7 @@ from service.analysis.recovery import RECOVERED, Step, share_left, singled_out, 
 from service.history.changes import RECENT
 from service.history.compare import LEAST_EFFECT
 from service.history.series_history import (
+    EDGE,
     PlacedChange,
     RecentPoint,
     RecentPoints,
@@ -87,10 +88,21 @@ class AlreadyReported:
     """Ids of changes that findings are about, or that end them."""
     shifts: tuple[PendingShift, ...] = ()
     """Changes that are known and not in the analysis yet."""
+    begins: tuple[tuple[int, bool], ...] = ()
+    """Numbers of the points at which reported changes begin, and whether the value rises there."""
     expected: frozenset[str] = frozenset()
     """Ids of changes whose new level was declared the baseline: to leave it is news."""
     findings: frozenset[str] = frozenset()
     """Ids of the findings that say so; one opened meanwhile is not among them."""
+
+    def has_begin(self, change: ChangePoint) -> bool:
+        """Return True if a change of the same direction is reported at a place, of whatever size.
+
+        A later change may make another part of the history look like one level, and the old change
+        there smaller or larger.
+        """
+        rises = change.effect > 0
+        return any(abs(change.index - at) <= EDGE and up == rises for at, up in self.begins)
 
 
 FALSE_SHARE = 0.2

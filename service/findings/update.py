@@ -57,11 +57,15 @@ def follow(
     covered: set[str] = set()
     expected: set[str] = set()
     shifts: list[PendingShift] = []
+    begins: list[tuple[int, bool]] = []
     ends = [(link.first_bad_at, link.ended_at) for link, _ in links if link.ended == "recovered"]
     for link, row in links:
         index = tail.place_of(link.first_bad_result, link.first_bad_at)
         if index is None:
             continue
+        begin = tail.number_of(link.first_bad_result)  # None where it was excluded since
+        if begin is not None and row.state not in REFUTED and link.ended != "gone":
+            begins.append((begin, link.effect > 0))
         change = changes.get(link.change_id)
         back = rules.recovery(history, change, ill) if change else None
         if back and not link.ended and _ended_another(back, link, ends, tail):
@@ -83,7 +87,13 @@ def follow(
         if link.ended != ended:  # once: what a person has opened again stays so
             settle(histories.session, row, _since(link, tail), now)
     findings = frozenset(row.id for _, row in links)
-    return AlreadyReported(frozenset(covered), tuple(shifts), frozenset(expected), findings)
+    return AlreadyReported(
+        changes=frozenset(covered),
+        shifts=tuple(shifts),
+        begins=tuple(begins),
+        expected=frozenset(expected),
+        findings=findings,
+    )
 
 
 def _ended_another(

@@ -115,7 +115,9 @@ def test_the_night_of_an_event_is_the_first_that_is_waited() -> None:
 
 def test_the_table_counts_findings_a_cause_and_false_ones() -> None:
     stray = replace(TOLD, opened=50, first_bad=50)
-    history = History(0, 60, 43, 5, (TRUTH, NODE, FAILURE), (TOLD, stray), (1.0, 3.0), (2.0, 4.0), 9)
+    history = History(
+        0, 60, 43, 5, (TRUTH, NODE, FAILURE), (TOLD, stray), (1.0, 3.0), (2.0, 4.0), 9
+    )
     lines = table([history])
     assert "| causes, of them told | 2, 1 |" in lines
     assert "| findings a cause that was told | 1.00 |" in lines

@@ -4,7 +4,7 @@ from trials.nights.history import Plan, simulate
 from trials.nights.score import waited
 
 PLAN = Plan(
-    seed=5, nights=16, cases=4, kinds=("improved", "driver"), first=10, analysed_from=9
+    seed=5, nights=16, cases=4, every=3, kinds=("improved", "driver"), first=10, analysed_from=9
 )  # fmt: skip
 """Before the tenth night no series is long enough to be analysed."""
 

@@ -274,7 +274,8 @@ def drawn(
 ) -> list[Event]:
     """The events of a history, one kind after the other; all in a random order if none is named.
 
-    ``every`` so many nights the next kind begins. A kind that meets no case of the history, and one that nobody could see in time, is left out.
+    One kind begins ``every`` so many nights. One that meets no case of the history, or that nobody
+    could see in time, is left out.
     """
     order = list(kinds) or draw.random.sample(list(KINDS), len(KINDS))
     events = [
