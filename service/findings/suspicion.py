@@ -174,22 +174,31 @@ def suspicions(
         and not _near(change.change.index, shifts)
     }
     surprises = _surprises(history, since, covered)
-    places |= {index: None for index in surprises if not _near(index, known)}
+    # A change may be placed too late. One that is placed too early leaves no surprise behind it.
+    places |= {index: None for index in surprises if not _before(index, known)}
     sound = {index for index in known if not rules.beside_ill(tail, index, ill)}
     rows = (
         _suspicion(series, tail, index, change_id, sound, ill)
         for index, change_id in sorted(places.items())
     )
     scale = analysis.noise.scale if analysis.noise else math.inf
+    rises = {change.id: change.change.effect > 0 for change in analysis.changes}
     return [
         replace(row, clarity=abs(row.effect) / max(scale, LEAST_SCALE))
         for row in rows
-        if row is not None and rules.worth_telling(row.effect, least)
+        if row is not None
+        and rules.worth_telling(row.effect, least)
+        # Without what slow workers measured a change may be none, or another one.
+        and rises.get(row.change_id or "", row.effect > 0) == (row.effect > 0)
     ]
 
 
 def _near(index: int, places: Iterable[int]) -> bool:
     return any(abs(index - known) <= EDGE for known in places)
+
+
+def _before(index: int, places: Iterable[int]) -> bool:
+    return any(0 <= known - index <= EDGE for known in places)
 
 
 def _surprises(history: SeriesHistory, since: datetime, covered: AlreadyReported) -> Iterator[int]:
