@@ -29,8 +29,8 @@ from service.analysis.recovery import clearly_at
 from service.analysis.statement import state
 from service.findings import causes, lifecycle
 from service.findings.bad_nodes import slow_periods
-from service.findings.queries import ReportedPlaces, reported_places
-from service.findings.rules import NOTHING, Candidate, Remeasured, SlowPeriods
+from service.findings.queries import reported_places
+from service.findings.rules import NOTHING, Candidate, Remeasured, ReportedPlace, SlowPeriods
 from service.findings.shift import shift_at
 from service.history import queries, replicates, revisions
 from service.history.analysis import Histories
@@ -232,7 +232,7 @@ def _stayed(
     history: SeriesHistory,
     since: Place,
     change: ChangePoint,
-    reported: ReportedPlaces,
+    reported: Sequence[ReportedPlace],
     ill: SlowPeriods,
 ) -> bool:
     """Return True if a series was measured on both sides of a place, and did not move with it.

@@ -38,6 +38,7 @@ from service.findings.shift import shift_at
 from service.findings.thresholds import NEVER
 from service.findings.update import settle
 from service.findings.witnesses import is_explained, supporters, witnesses
+from service.history import revisions
 from service.history.analysis import Histories
 from service.history.changes import alike
 from service.history.compare import LEAST_EFFECT
@@ -87,7 +88,7 @@ def candidates(
                 session,
                 placed,
                 history.series.project,
-                rules.misplaced_by(placed.change, analysis.noise),
+                rules.misplaced_by(placed.change.effect, analysis.noise),
             ),
             doubt=1.0 - placed.change.confidence,
             back=ends[placed.id],
@@ -246,6 +247,8 @@ def _takes_in(histories: Histories, row: FindingRow, candidate: Candidate) -> bo
     about = members(session, row)
     if any(candidate.series.id == member.series.id for member in about):
         return False
+    if candidate.not_by_code and row.cause == Cause.CODE:
+        return False
     if not causes.same_cause(candidate, about):
         return False
     within = _within_one_revision(row, candidate.placed)
@@ -301,6 +304,12 @@ def _open(
         known["not_reproduced"] = [first.placed.first_bad_result]
     if attribution.cause is Cause.NODE and first.kind is FindingKind.REGRESSION:
         return None  # `nodes` names the node; a regression that is none would be in the way
+    unknown = first.not_by_code and attribution.cause is Cause.UNKNOWN
+    if unknown and (drifting := _drifting(session, first)) is not None:
+        about = {member.series.id for member in members(session, drifting)}
+        if joining := [one for one in group if one.series.id not in about]:
+            _join(histories, drifting, joining, now)
+        return None
     finding_id = lifecycle.open_finding(
         session,
         now,
@@ -320,6 +329,37 @@ def _open(
     _link(session, finding_id, group, first=0)
     _end(session, session.get_one(FindingRow, finding_id), group, now)
     return finding_id
+
+
+def _drifting(session: Session, change: Candidate) -> FindingRow | None:
+    """The open finding about a drift that a change goes on from.
+
+    What drifts moves some cases in one week and others in the next, and is told once.
+    """
+    project = change.series.project
+    first, last = (
+        revisions.beside(session, change.placed.first_bad_at, project, by)
+        for by in (-queries.DRIFT, queries.DRIFT)
+    )
+    rows = session.scalars(
+        select(FindingRow)
+        .where(FindingRow.project == project, FindingRow.kind == change.kind)
+        .where(FindingRow.state.in_(ACTIVE), queries.DRIFTING)
+        .where(FindingRow.first_bad_at.between(first, last))
+        .order_by(FindingRow.first_bad_at.desc())
+    )
+    here = causes.subject_of(change), change.series.case.workload
+    return next(
+        (
+            row
+            for row in rows
+            if any(
+                (causes.subject_of(member), member.series.case.workload) == here
+                for member in members(session, row)
+            )
+        ),
+        None,
+    )
 
 
 def _join(histories: Histories, row: FindingRow, group: Sequence[Candidate], now: datetime) -> None:

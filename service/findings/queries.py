@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, and_, func, select
 from sqlalchemy.orm import Session
 
 from benchmarks.catalog.metrics import metric
@@ -16,13 +16,15 @@ from service.database import paging
 from service.database.paging import Page
 from service.errors import NotFound
 from service.findings.lifecycle import NO_SUCH
-from service.findings.rules import ACTIVE, REFUTED
+from service.findings.rules import ACTIVE, REFUTED, ReportedPlace
+from service.history import revisions
 from service.history.queries import name_of
 from service.history.series_history import SeriesHistory
 from service.models import FindingEvent, FindingRow, FindingSeries, FindingState, SeriesRow
 from service.schemas.findings import (
     AffectedSeries,
     AttributionView,
+    Cause,
     Certainty,
     FindingEventView,
     FindingKind,
@@ -108,27 +110,47 @@ def doubts_since(session: Session, since: datetime) -> Sequence[float]:
     return session.scalars(least).all()
 
 
-ReportedPlaces = list[tuple[int, bool]]
-"""Numbers of a series' points at which changes begin or end, and whether its value rises there."""
+DRIFT = 14
+"""Revisions for which a drift may go on."""
+DRIFTING = and_(FindingRow.cause == Cause.UNKNOWN, FindingRow.certainty == Certainty.CONFIRMED)
+"""Condition of findings about what was measured again and is neither of the code nor of anything
+else that is known."""
 
 
 def reported_places(
     session: Session, histories: Collection[SeriesHistory]
-) -> dict[str, ReportedPlaces]:
+) -> dict[str, list[ReportedPlace]]:
     """Where changes begin or end that findings report, by series."""
-    link, by_id = FindingSeries, {history.series.id: history for history in histories}
-    places: dict[str, ReportedPlaces] = {series_id: [] for series_id in by_id}
+    by_id = {history.series.id: history for history in histories}
+    places: dict[str, list[ReportedPlace]] = {series_id: [] for series_id in by_id}
+    link = FindingSeries
     rows = session.execute(
-        select(link.series_id, link.first_bad_at, link.ended_at, link.effect).where(
-            link.series_id.in_(by_id)
-        )
+        select(link.series_id, link.first_bad_at, link.ended_at, link.effect, DRIFTING)
+        .join(FindingRow, FindingRow.id == link.finding_id)
+        .where(link.series_id.in_(by_id))
     )
-    for series_id, begun, ended, effect in rows:
-        for at, rises in ((begun, effect > 0), (ended, effect < 0)):
-            number = None if at is None else by_id[series_id].recent.index_of(at)
-            if number is not None:
-                places[series_id].append((number, rises))
+    for series_id, begun, ended, effect, drifting in rows:
+        history, of_series = by_id[series_id], places[series_id]
+        begin = history.recent.index_of(begun)
+        end = None if ended is None else history.recent.index_of(ended)
+        if begin is not None:
+            goes_on = drifting and end is None
+            until = last_point(session, history, begun) if goes_on else begin
+            of_series.append(ReportedPlace(begin, effect, until))
+        if end is not None:
+            of_series.append(ReportedPlace(end, -effect, end))
     return places
+
+
+def is_drifting(row: FindingRow) -> bool:
+    """Return True if a finding meets the condition `DRIFTING`."""
+    return row.cause == Cause.UNKNOWN and row.certainty == Certainty.CONFIRMED
+
+
+def last_point(session: Session, history: SeriesHistory, begun: datetime) -> int:
+    """Give the number of the last point up to which a drift may go on in a series."""
+    until = revisions.beside(session, begun, history.series.project, DRIFT)
+    return history.recent.index_of(until) or history.recent.first
 
 
 def places_of(session: Session, series: SeriesName, subject: str) -> list[datetime]:

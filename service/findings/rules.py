@@ -12,7 +12,7 @@ from service.analysis.detection.alarms import PATIENCE
 from service.analysis.detection.change import ChangePoint, Noise
 from service.analysis.detection.history import HIGHEST
 from service.analysis.recovery import RECOVERED, Step, share_left, singled_out, taken_back, without
-from service.history.changes import RECENT
+from service.history.changes import ALIKE, RECENT
 from service.history.compare import LEAST_EFFECT
 from service.history.series_history import (
     EDGE,
@@ -49,6 +49,8 @@ class Candidate:
     certainty: Certainty = Certainty.STANDING
     not_reproduced: bool = False
     """Whether it was measured again, and was not there."""
+    not_by_code: bool = False
+    """Whether the revisions on both sides were alike when it was measured again, at its level."""
     back: PlacedChange | None = None
     """What takes it back, if that is known as soon as the change itself."""
     least: float = LEAST_EFFECT
@@ -81,6 +83,25 @@ class PendingShift:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportedPlace:
+    """A place of a series at which a change begins or ends that a finding reports."""
+
+    at: int
+    """Number of its first point."""
+    effect: float
+    """What happens there, as a share of the level before."""
+    until: int
+    """Number of the last point up to which it may go on: a drift has no place."""
+
+    def holds(self, index: int, effect: float) -> bool:
+        """Return True if a change at a point may be what is reported, or go on from there."""
+        if (effect > 0) != (self.effect > 0):
+            return False
+        goes_on = self.at <= index <= self.until and abs(effect) <= ALIKE * abs(self.effect)
+        return abs(index - self.at) <= EDGE or goes_on
+
+
+@dataclass(frozen=True, slots=True)
 class AlreadyReported:
     """The changes of a series that its findings cover already."""
 
@@ -88,8 +109,7 @@ class AlreadyReported:
     """Ids of changes that findings are about, or that end them."""
     shifts: tuple[PendingShift, ...] = ()
     """Changes that are known and not in the analysis yet."""
-    begins: tuple[tuple[int, bool], ...] = ()
-    """Numbers of the points at which reported changes begin, and whether the value rises there."""
+    begins: tuple[ReportedPlace, ...] = ()
     expected: frozenset[str] = frozenset()
     """Ids of changes whose new level was declared the baseline: to leave it is news."""
     findings: frozenset[str] = frozenset()
@@ -101,8 +121,7 @@ class AlreadyReported:
         A later change may make another part of the history look like one level, and the old change
         there smaller or larger.
         """
-        rises = change.effect > 0
-        return any(abs(change.index - at) <= EDGE and up == rises for at, up in self.begins)
+        return any(place.holds(change.index, change.effect) for place in self.begins)
 
 
 FALSE_SHARE = 0.2
@@ -119,11 +138,14 @@ STRAY = 4.66
 deviations apart: twice the normal quantile of 0.99."""
 
 
-def misplaced_by(change: ChangePoint, noise: Noise | None) -> int:
-    """Give the number of points by which noise may place a change beside its first point."""
-    if noise is None or not change.effect:
+def misplaced_by(effect: float, noise: Noise | None) -> int:
+    """Give the number of points by which noise may place a change beside its first point.
+
+    ``effect`` is a share of the level before, as the noise is.
+    """
+    if noise is None or not effect:
         return NEAR
-    return min(NEAR, int((STRAY * noise.scale / abs(change.effect)) ** 2))
+    return min(NEAR, int((STRAY * noise.scale / abs(effect)) ** 2))
 
 
 def worth_telling(change: float, least: float = LEAST_EFFECT) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 
-from service.findings.rules import SlowPeriods, by_ill
+from service.findings.rules import ReportedPlace, SlowPeriods, by_ill
 from service.findings.suspicion import ENOUGH, LEAST_SCALE, Baseline, points_before
 from service.history.series_history import EDGE, SeriesHistory
 
@@ -48,7 +48,7 @@ class Shift:
 
 
 def shift_at(
-    history: SeriesHistory, at: datetime, reported: Sequence[tuple[int, bool]], ill: SlowPeriods
+    history: SeriesHistory, at: datetime, reported: Sequence[ReportedPlace], ill: SlowPeriods
 ) -> Shift | None:
     """Hold the points from a place on against those before it, each worker against its past.
 
@@ -61,7 +61,7 @@ def shift_at(
     if index is None or noise is None:
         return None
     known = [change.change.index for change in history.analysis.changes]
-    known += [number for number, _ in reported]
+    known += [place.at for place in reported]
     far = [place for place in known if abs(place - index) > EDGE]
     end = min((place for place in far if place > index), default=recent.first + len(recent.points))
     earlier = [p for p in points_before(recent, index, far) if not by_ill(p, ill)]

@@ -17,11 +17,13 @@ from service.analysis.recovery import taken_back
 from service.database.failures import passes
 from service.findings import lifecycle, rules
 from service.findings.gather_evidence import figures_of, members, say_again
+from service.findings.queries import is_drifting, last_point
 from service.findings.rules import (
     ACTIVE,
     REFUTED,
     AlreadyReported,
     PendingShift,
+    ReportedPlace,
     SlowPeriods,
 )
 from service.history.analysis import Histories
@@ -57,7 +59,7 @@ def follow(
     covered: set[str] = set()
     expected: set[str] = set()
     shifts: list[PendingShift] = []
-    begins: list[tuple[int, bool]] = []
+    begins: list[ReportedPlace] = []
     ends = [(link.first_bad_at, link.ended_at) for link, _ in links if link.ended == "recovered"]
     for link, row in links:
         index = tail.place_of(link.first_bad_result, link.first_bad_at)
@@ -65,7 +67,9 @@ def follow(
             continue
         begin = tail.number_of(link.first_bad_result)  # None where it was excluded since
         if begin is not None and row.state not in REFUTED and link.ended != "gone":
-            begins.append((begin, link.effect > 0))
+            goes_on = is_drifting(row) and not link.ended
+            until = last_point(histories.session, history, link.first_bad_at) if goes_on else begin
+            begins.append(ReportedPlace(begin, link.effect, until))
         change = changes.get(link.change_id)
         back = rules.recovery(history, change, ill) if change else None
         if back and not link.ended and _ended_another(back, link, ends, tail):

@@ -7,7 +7,7 @@ tells whether a series moved with it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from sqlalchemy.orm import Session
@@ -19,8 +19,9 @@ from service.findings import causes
 from service.findings.bad_nodes import slow_periods
 from service.findings.gather_evidence import where_of
 from service.findings.queries import places_of, reported_places
-from service.findings.rules import NEAR, Candidate
+from service.findings.rules import NEAR, Candidate, misplaced_by
 from service.findings.shift import Shift, shift_at
+from service.findings.suspicion import Suspicion
 from service.findings.threshold_table import load_threshold
 from service.findings.thresholds import least_effect
 from service.history import changes, revisions
@@ -47,7 +48,7 @@ def shifts(
     for history in among:
         places = reported[history.series.id]
         shift = shift_at(history, at, places, ill)
-        if shift is not None and not _near(shift.at, places, rises=shift.log > 0):
+        if shift is not None and not any(place.holds(shift.at, shift.log) for place in places):
             yield history, shift
 
 
@@ -73,16 +74,24 @@ def witnesses(
     ]
 
 
-def is_reported(session: Session, history: SeriesHistory, at: int, *, rises: bool) -> bool:
-    """Return True if a finding has a change of a series at a place, the number of a point.
+def is_reported(
+    session: Session, history: SeriesHistory, suspicion: Suspicion, *, beside: bool
+) -> bool:
+    """Return True if a finding has the change of a series that a suspicion speaks of.
 
-    ``rises`` is its direction.
+    What was measured ``beside`` each other lies between two revisions, and what is reported before
+    them is another change.
     """
-    return _near(at, reported_places(session, [history])[history.series.id], rises=rises)
-
-
-def _near(at: int, places: Iterable[tuple[int, bool]], *, rises: bool) -> bool:
-    return any(abs(place - at) <= EDGE and up == rises for place, up in places)
+    recent, effect = history.recent, suspicion.effect
+    at = recent.index_of(suspicion.first_bad_at)
+    places = reported_places(session, [history])[history.series.id]
+    if at is None or not beside:
+        return at is not None and any(place.holds(at, effect) for place in places)
+    since = changes.after_last_good(recent, suspicion.last_good, at)
+    since -= misplaced_by(effect, history.analysis.noise)
+    return any(
+        since <= place.at <= at + EDGE and (place.effect > 0) == (effect > 0) for place in places
+    )
 
 
 def is_explained(session: Session, series: SeriesName, rank: int) -> bool:

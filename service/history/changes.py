@@ -81,7 +81,7 @@ def known_change(
     return KnownChange(
         id=row.id,
         index=index,
-        since=_after_last_good(tail, row.last_good, index),
+        since=after_last_good(tail, row.last_good, index),
         effect=figures.effect,
         low=figures.effect_low,
         high=figures.effect_high,
@@ -122,7 +122,11 @@ def begin_anew(
     return anew
 
 
-def _after_last_good(tail: RecentPoints, last_good: str, index: int) -> int:
+def after_last_good(tail: RecentPoints, last_good: str, index: int) -> int:
+    """Give the number of the point after the last one of a revision before a point.
+
+    That point itself, ``index``, where the revision has none.
+    """
     earlier = range(index - 1, tail.first - 1, -1)
     good = (at for at in earlier if tail.points[at - tail.first].revision == last_good)
     return next(good, index - 1) + 1

@@ -175,9 +175,8 @@ class _Confirmation:
         if outcome.state not in (ConfirmationState.CONFIRMED, ConfirmationState.ENVIRONMENT):
             return []
         history = self.histories.of(self.series.id)
-        at = history.recent.index_of(row.first_bad_at)
-        rises = self.suspicion.effect > 0
-        if at is not None and is_reported(self.session, history, at, rises=rises):
+        beside = outcome.state is ConfirmationState.CONFIRMED
+        if is_reported(self.session, history, self.suspicion, beside=beside):
             return []  # another case of the same cause was measured again and stands for this one
         least = least_effect(load_threshold(self.session, self.series))
         if least == NEVER:  # chosen while it was measured again
@@ -185,14 +184,14 @@ class _Confirmation:
         placed = self._placed(reading)
         row.change_id = placed.id
         # Beside each other the revisions show the place; what is around them, the history shows.
-        beside = outcome.state is ConfirmationState.CONFIRMED
-        blur = 0 if beside else misplaced_by(placed.change, history.analysis.noise)
+        blur = 0 if beside else misplaced_by(placed.change.effect, history.analysis.noise)
         candidate = Candidate(
             series=self.series,
             placed=placed,
             **where_of(self.session, placed, self.series.project, blur),
             doubt=DOUBT,
             certainty=Certainty.CONFIRMED,
+            not_by_code=not beside,
             least=least,
         )
         witnessed = witnesses(self.session, candidate, self._others(), self.now)

@@ -233,6 +233,26 @@ def test_a_revert_after_a_driver_ends_the_regression_and_not_the_driver(sqlite_u
     database.close()
 
 
+def test_what_drifts_is_told_once_though_its_cases_show_it_in_different_weeks(
+    sqlite_url: str,
+) -> None:
+    database = Database(sqlite_url)
+
+    def drift(case: Case, code: int, worker: str, night: int) -> float:
+        gone = 0.03 * min(max(0.0, (code - 13) / 12), 1.0) if case.workload == "nanogpt" else 0.0
+        return steady(case, code, worker, night) * (1 - gone)
+
+    compiled = Case(workload="nanogpt", preset="full", axes={"compile": "default"})
+    team = Team(database, drift, cases=[*FEW, compiled])
+    for night in range(34):
+        team.night(night)
+    assert [told(finding)[0] for finding in found(database)] == ["regression"]
+    (drifting,) = found(database)
+    series = whole(database, drifting).series
+    assert {one.series.case.workload for one in series} == {"nanogpt"}
+    database.close()
+
+
 UNET = Case(workload="unet", preset="full")
 
 
