@@ -332,7 +332,7 @@ def _open(
 
 
 def _drifting(session: Session, change: Candidate) -> FindingRow | None:
-    """The open finding about a drift that a change goes on from.
+    """The finding about a drift that a change goes on from, closed or not.
 
     What drifts moves some cases in one week and others in the next, and is told once.
     """
@@ -344,7 +344,7 @@ def _drifting(session: Session, change: Candidate) -> FindingRow | None:
     rows = session.scalars(
         select(FindingRow)
         .where(FindingRow.project == project, FindingRow.kind == change.kind)
-        .where(FindingRow.state.in_(ACTIVE), queries.DRIFTING)
+        .where(FindingRow.state.not_in(REFUTED), queries.DRIFTING)
         .where(FindingRow.first_bad_at.between(first, last))
         .order_by(FindingRow.first_bad_at.desc())
     )

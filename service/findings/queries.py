@@ -134,8 +134,7 @@ def reported_places(
         begin = history.recent.index_of(begun)
         end = None if ended is None else history.recent.index_of(ended)
         if begin is not None:
-            goes_on = drifting and end is None
-            until = last_point(session, history, begun) if goes_on else begin
+            until = last_point(session, history, begun) if drifting else begin
             of_series.append(ReportedPlace(begin, effect, until))
         if end is not None:
             of_series.append(ReportedPlace(end, -effect, end))

@@ -269,6 +269,9 @@ def _suspicion(
         later.insert(0, earlier.pop())
     while later[0].revision == earlier[-1].revision:  # only whole revisions can be compared
         earlier.append(later.pop(0))
+    while (stayed := _still_before(later, usual, after)) and len(stayed) < len(later):
+        earlier += stayed  # the change was placed too early
+        later = later[len(stayed) :]
     if min(before, after) <= 0 or before == after:
         return None
     worker, after = _suspect(later, usual, after)
@@ -283,6 +286,15 @@ def _suspicion(
         usual=usual,
         after=after,
     )
+
+
+def _still_before(
+    later: Sequence[RecentPoint], usual: Baseline, after: float
+) -> Sequence[RecentPoint]:
+    """Give the points of the first revision if all of them are nearer to the level before."""
+    first = [point for point in later if point.revision == later[0].revision]
+    values = [usual.alike(point.worker, point.value) for point in first]
+    return first if all(abs(v - usual.level) < abs(v - after) for v in values) else []
 
 
 def _suspect(later: Sequence[RecentPoint], usual: Baseline, after: float) -> tuple[str, float]:

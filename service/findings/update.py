@@ -67,8 +67,9 @@ def follow(
             continue
         begin = tail.number_of(link.first_bad_result)  # None where it was excluded since
         if begin is not None and row.state not in REFUTED and link.ended != "gone":
-            goes_on = is_drifting(row) and not link.ended
-            until = last_point(histories.session, history, link.first_bad_at) if goes_on else begin
+            until = begin
+            if is_drifting(row):
+                until = last_point(histories.session, history, link.first_bad_at)
             begins.append(ReportedPlace(begin, link.effect, until))
         change = changes.get(link.change_id)
         back = rules.recovery(history, change, ill) if change else None

@@ -16,13 +16,13 @@ from service.comparisons import load_comparison
 from service.database.session import Database, alone, now_of, rows
 from service.errors import ServiceError
 from service.findings.bad_node_statistics import NodeChange
-from service.findings.bad_nodes import ill_nodes, open_bad_node
+from service.findings.bad_nodes import ill_nodes, open_bad_node, slow_periods
 from service.findings.confirm.start import DOUBT, ask, value_of
 from service.findings.confirm.verdict import ConfirmationVerdict, RemeasuredValue, level_of, verdict
 from service.findings.gather_evidence import A_SIDE, neighbours, where_of
 from service.findings.opening import open_findings
-from service.findings.rules import Candidate, Remeasured, misplaced_by
-from service.findings.suspicion import Suspicion, Where
+from service.findings.rules import Candidate, Remeasured, by_ill, misplaced_by
+from service.findings.suspicion import LEVEL_POINTS, Suspicion, Where
 from service.findings.threshold_table import load_threshold
 from service.findings.thresholds import NEVER, least_effect
 from service.findings.witnesses import is_reported, shifts, witnesses
@@ -199,12 +199,16 @@ class _Confirmation:
         return open_findings(self.histories, [candidate, *witnessed], self.now, again)
 
     def _placed(self, reading: RemeasuredValue) -> PlacedChange:
-        """The change as the history places it by now; before it does, as it was measured again."""
+        """The change as the history places it by now; before it does, as it was measured again.
+
+        The history mixes it with what a slow worker measured, which a suspicion leaves out.
+        """
         row, suspicion = self.row, self.suspicion
         shown = self.session.get(ChangeRow, row.change_id) if row.change_id else None
-        if shown is not None and shown.present:
+        tail, ill = self.histories.of(self.series.id).recent, slow_periods(self.session)
+        mixed = any(by_ill(point, ill) for point in tail.points[-LEVEL_POINTS:])
+        if shown is not None and shown.present and not mixed:
             return PlacedChange.of(shown)
-        tail = self.histories.of(self.series.id).recent
         different = reading.answer is Answer.DIFFERENT and not reading.same_code
         effect = reading.contender / reading.baseline - 1.0 if different else suspicion.effect
         point = ChangePoint(

@@ -31,6 +31,7 @@ from service.history.changes import ALIKE
 from service.history.queries import name_of
 from service.history.series_history import SeriesHistory
 from service.schemas.comparisons import ComparisonRequest
+from service.schemas.findings import FindingKind
 from service.schemas.gate import Side
 from service.schemas.policy import Limit, Policy, Rule
 from service.schemas.series import SeriesName
@@ -102,9 +103,20 @@ def _running(session: Session) -> dict[tuple[str, str, str, bool], list[int]]:
 
 
 def awaited(session: Session, candidate: Candidate) -> bool:
-    """Return True if a change is being measured again: the outcome will decide, not the history."""
+    """Return True if a change, or one that stands for it, is being measured again.
+
+    The outcome will decide, not the history.
+    """
     running = models.ConfirmationRow.state == models.ConfirmationState.RUNNING
-    return bool(_near(session, candidate.series, candidate.rank, running))
+    if _near(session, candidate.series, candidate.rank, running):
+        return True
+    series, worse = candidate.series, candidate.kind is FindingKind.REGRESSION
+    cause = series.project, metric_of(series.metric).subject, worse
+    return any(
+        (project, subject, way) == cause and abs(rank - candidate.rank) <= rules.NEAR
+        for (project, subject, _, way), ranks in _running(session).items()
+        for rank in ranks
+    )
 
 
 def not_reproduced(histories: Histories, candidate: Candidate) -> bool:
