@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session, aliased
 
 from benchmarks.catalog.metrics import metric, reading_order
 from service.analysis.attribution import attribute
+from service.analysis.detection.alarms import PATIENCE
 from service.analysis.detection.windows import SAME
 from service.analysis.recovery import taken_back
 from service.database.failures import passes
@@ -42,7 +43,7 @@ from service.history import revisions
 from service.history.analysis import Histories
 from service.history.changes import alike
 from service.history.compare import LEAST_EFFECT
-from service.history.series_history import PlacedChange, SeriesHistory
+from service.history.series_history import EDGE, PlacedChange, SeriesHistory
 from service.models import (
     FindingRow,
     FindingSeries,
@@ -100,16 +101,24 @@ def candidates(
         and rules.recent(analysis, placed)
         and rules.stands(analysis, placed)
         and not rules.leaving(history, placed)
-        and not _of_slow_workers(history, placed, ill)
+        and not _made_by_slow_workers(history, placed, ill)
     ]
 
 
-def _of_slow_workers(history: SeriesHistory, placed: PlacedChange, ill: SlowPeriods) -> bool:
-    """Return True if a change is only in what workers measured while they were slow."""
-    if not any(rules.by_ill(point, ill) for point in history.recent.points):
+def _made_by_slow_workers(history: SeriesHistory, placed: PlacedChange, ill: SlowPeriods) -> bool:
+    """Return True if a change is only in what workers measured while they were slow.
+
+    Such points near it may also move it to a wrong place. Measuring again leaves them out, so the
+    history alone is not believed for some more points.
+    """
+    recent, change = history.recent, placed.change
+    slow = [at for at, p in enumerate(recent.points, recent.first) if rules.by_ill(p, ill)]
+    if not slow:
         return False
+    near = any(abs(at - change.index) <= EDGE for at in slow)
+    if near and history.analysis.points - change.index < PATIENCE + SAME:
+        return True
     shift = shift_at(history, placed.first_bad_at, (), ill)
-    change = placed.change
     if shift is None or min(change.before, change.after) <= 0:
         return shift is None
     return taken_back(change.before, change.after, change.before * shift.after / shift.before)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from sqlalchemy.orm import Session
@@ -31,6 +32,10 @@ from service.schemas.series import SeriesName
 AT_THE_EDGE = 1.5
 """Support up to which the last point before a place may have moved already; and likewise against
 the first one from it on. One in a hundred does by noise, and is found when its history shows it."""
+
+
+LATE = 7
+"""Revisions after the change of a metric in which those that follow it are still moved by it."""
 
 
 Support = tuple[SeriesHistory, Shift, float]
@@ -97,11 +102,12 @@ def is_reported(
 def is_explained(session: Session, series: SeriesName, rank: int) -> bool:
     """Return True if the metric that moves this one changed in the same case near a place.
 
-    ``rank`` is that of the place's revision. The change is reported by a finding.
+    ``rank`` is that of the place's revision. The change is reported by a finding, and this metric
+    may show it later.
     """
     subject = metric(series.metric).follows
     return bool(subject) and any(
-        abs(revisions.rank(session, at, series.project) - rank) <= NEAR
+        -NEAR <= rank - revisions.rank(session, at, series.project) <= LATE
         for at in places_of(session, series, subject)
     )
 
@@ -109,28 +115,28 @@ def is_explained(session: Session, series: SeriesName, rank: int) -> bool:
 def _witness(
     session: Session, history: SeriesHistory, shift: Shift, doubt: float, now: datetime
 ) -> Candidate:
-    series = history.series
+    series, recent = history.series, history.recent
     shown = (
-        change
+        change.id
         for change in history.analysis.changes
         if abs(change.change.index - shift.at) <= EDGE
         and (change.change.effect > 0) == (shift.log > 0)
     )
-    placed = next(shown, None)
-    if placed is None:
-        point = ChangePoint(
-            index=shift.at,
-            effect=math.expm1(shift.log),
-            effect_low=math.expm1(shift.log - 1.96 * shift.error),
-            effect_high=math.expm1(shift.log + 1.96 * shift.error),
-            before=shift.before,
-            after=shift.after,
-            improvement=(shift.log > 0) == (series.direction is Direction.HIGHER),
-            confidence=1.0 - doubt,
-            evidence=0.0,
-        )
-        here = between(history.recent, point, shift.at - history.recent.first)
-        placed = changes.adopt(session, history.recent, here, now)
+    point = ChangePoint(
+        index=shift.at,
+        effect=math.expm1(shift.log),
+        effect_low=math.expm1(shift.log - 1.96 * shift.error),
+        effect_high=math.expm1(shift.log + 1.96 * shift.error),
+        before=shift.before,
+        after=shift.after,
+        improvement=(shift.log > 0) == (series.direction is Direction.HIGHER),
+        confidence=1.0 - doubt,
+        evidence=0.0,
+    )
+    # The place is the cause's: what slow workers measured may move it in the history.
+    placed = between(recent, point, shift.at - recent.first)
+    known = next(shown, None) or changes.adopt(session, recent, placed, now).id
+    placed = replace(placed, id=known)
     where = where_of(session, placed, series.project)
     least = least_effect(load_threshold(session, series))
     return Candidate(series=series, placed=placed, **where, doubt=doubt, least=least)

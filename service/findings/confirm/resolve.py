@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from sqlalchemy import select, update
@@ -225,7 +226,8 @@ class _Confirmation:
         measured = PlacedChange(
             point, row.last_good, row.first_bad, row.first_bad_at, row.first_bad_result
         )
-        return changes.adopt(self.session, tail, measured, self.now)
+        adopted = changes.adopt(self.session, tail, measured, self.now)
+        return replace(measured, id=adopted.id) if mixed else adopted
 
     def _remeasured(self, reading: RemeasuredValue) -> Remeasured:
         """Give the results of measuring again, at the old level and at the new one.
