@@ -7,15 +7,26 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks.contracts import values
 from cli.exits import Stop
 
 
 @dataclass(frozen=True)
 class Version:
-    """A revision, and when it was made if that is known."""
+    """A revision, and when, by whom and as what it was made if that is known."""
 
     revision: str
     revision_at: datetime | None = None
+    author: str = ""
+    title: str = ""
+
+    def request(self) -> dict[str, str]:
+        """Return it as the fields of a request to the service."""
+        request = {"revision": self.revision}
+        if self.revision_at is not None:
+            request["revision_at"] = self.revision_at.isoformat()
+        said = {"revision_author": self.author, "revision_title": self.title}
+        return request | {name: text for name, text in said.items() if text}
 
 
 def given_or_checked_out(given: str | None, folder: Path, option: str = "--revision") -> Version:
@@ -38,15 +49,14 @@ def given_or_checked_out(given: str | None, folder: Path, option: str = "--revis
 
 def checked_out(folder: Path) -> Version | None:
     """Name the commit of ``folder``, with ``+dirty`` when tracked files differ from it."""
-    head = _git(folder, "show", "--no-patch", "--format=%H %cI", "HEAD")
+    head = _git(folder, "show", "--no-patch", "--format=%H%n%cI%n%an%n%s", "HEAD")
     if head is None:
         return None
-    commit, _, committed_at = head.partition(" ")
-    changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
-    return Version(
-        f"{commit}+dirty" if changed else commit,
-        datetime.fromisoformat(committed_at).astimezone(UTC),
-    )
+    commit, at, author, title = [*head.split("\n", 3), "", ""][:4]
+    committed_at = datetime.fromisoformat(at).astimezone(UTC)
+    if _git(folder, "status", "--porcelain", "--untracked-files=no"):
+        return Version(f"{commit}+dirty", committed_at)  # by whom, nobody has written down
+    return Version(commit, committed_at, values.line(author), values.line(title))
 
 
 def commit_named(name: str, folder: Path) -> str | None:

@@ -101,13 +101,11 @@ def _request(
     chosen: parse_case.RequestedCases, version: Version, **given: object
 ) -> dict[str, Any]:
     """The request to post; values of None are left out."""
-    request: dict[str, Any] = {"revision": version.revision}
+    request: dict[str, Any] = version.request()
     if chosen.case is not None:
         request["case"] = chosen.case.model_dump()
     else:
         request["suite"] = chosen.suite
-    if version.revision_at is not None:
-        request["revision_at"] = version.revision_at.isoformat()
     return request | {name: value for name, value in given.items() if value is not None}
 
 

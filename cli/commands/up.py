@@ -174,10 +174,7 @@ def _submission(
             say(f"Going on with the suite {suite} at {name}, which was interrupted.")
             return client.submission(earlier.id)
     say(f"Measuring the suite {suite} at revision {name}.")
-    request = {"suite": suite, "revision": under_test.revision, "source": _SOURCE}
-    if under_test.revision_at is not None:
-        request["revision_at"] = under_test.revision_at.isoformat()
-    return client.submit(request)
+    return client.submit({"suite": suite, "source": _SOURCE, **under_test.request()})
 
 
 def _serve(ensemble: Ensemble, say: Callable[[str], None]) -> None:

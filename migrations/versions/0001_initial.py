@@ -66,6 +66,8 @@ def _fleet() -> None:
         sa.Column("ordered_at", NOW, nullable=False),
         sa.Column("dated", sa.Boolean(), nullable=False),
         sa.Column("first_seen_at", NOW, nullable=False),
+        sa.Column("author", sa.String(500), server_default="", nullable=False),
+        sa.Column("title", sa.String(500), server_default="", nullable=False),
         sa.PrimaryKeyConstraint("name", name="pk_revisions"),
     )
     op.create_table(

@@ -43,7 +43,7 @@ from service.history.series_history import (
     RecentPoint,
     SeriesHistory,
 )
-from service.models import FindingRow, FindingSeries, ResultRow, SeriesRow
+from service.models import FindingRow, FindingSeries, ResultRow, Revision, SeriesRow
 from service.schemas.findings import Cause, Certainty, FindingKind, FindingSummary
 from service.schemas.series import SeriesName
 from service.wording import formats
@@ -74,6 +74,7 @@ def question_of(
     reported = reported_places(session, around)
     here = [other for other in around if other.series.comparability == first.series.comparability]
     subject = metric(first.series.metric).subject
+    revision = session.get_one(Revision, placed.first_bad)
     alike = [other for other in group[1:] if metric(other.series.metric).subject == subject]
     moved = {cell_of(candidate.series) for candidate in (first, *alike)}
     return Question(
@@ -89,6 +90,8 @@ def question_of(
         effect_high=change.effect_high,
         last_good=placed.last_good,
         first_bad=placed.first_bad,
+        author=revision.author,
+        title=revision.title,
         before=(*old, *again[0]),
         after=(*new, *again[1]),
         moved=tuple(moved_with(first, alike)),

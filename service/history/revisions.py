@@ -67,6 +67,14 @@ def register(session: Session, name: str, said_at: datetime | None, now: datetim
         pending.mark_pending(session, now, name, min(before, said_at))
 
 
+def describe(session: Session, name: str, author: str | None, title: str | None) -> None:
+    """Note by whom a revision was made, and the first line of its commit message, if said."""
+    said = {key: text for key, text in (("author", author), ("title", title)) if text}
+    if said:
+        row = update(Revision).where(Revision.name == name).values(**said)
+        session.execute(row, execution_options=EVERYBODYS)
+
+
 def _move(session: Session, name: str, before: datetime, to: datetime) -> None:
     results = select(ResultRow.id).where(ResultRow.revision == name)
     for moved in (

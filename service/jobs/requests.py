@@ -23,6 +23,10 @@ class SubmissionRequest(contracts.Contract):
     revision: contracts.Revision
     revision_at: contracts.Moment | None = None
     """When the revision was made; it orders the history. Without it: when it was first seen."""
+    revision_author: contracts.Line | None = None
+    """By whom; a finding that begins with the revision says so."""
+    revision_title: contracts.Line | None = None
+    """The first line of its commit message."""
     purpose: contracts.Purpose = contracts.Purpose.HISTORY
     requires: contracts.Labels = Field(default_factory=dict)
     priority: Annotated[int, Field(strict=True, ge=-100, le=100)] = 0

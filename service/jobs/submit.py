@@ -82,6 +82,7 @@ def _store(
     session: Session, request: SubmissionRequest, specs: Sequence[JobSpec], now: datetime
 ) -> str:
     revisions.register(session, request.revision, request.revision_at, now)
+    revisions.describe(session, request.revision, request.revision_author, request.revision_title)
     row = models.Submission(
         id=new_id(now),
         project=_project(session, request),

@@ -30,6 +30,10 @@ class Revision(Base):
     dated: Mapped[bool]
     """Whether ``ordered_at`` was said rather than assumed."""
     first_seen_at: Mapped[datetime]
+    author: Mapped[str] = mapped_column(String(500), server_default="")
+    """By whom it was made; empty if nobody said."""
+    title: Mapped[str] = mapped_column(String(500), server_default="")
+    """The first line of its commit message; likewise."""
 
 
 class EnvironmentRow(Base):

@@ -49,6 +49,18 @@ def headline_words(headline: Statement, verb: str, subject: str = "") -> str:
     return f"{subject}{verb} {by} {way} since {since}"
 
 
+TITLE_WORDS = 7
+"""Of the first line of a commit message that are told."""
+
+
+def made_by(headline: Mapping[str, Any]) -> str:
+    """By whom the first bad revision was made, and as what: `` (Ada, "Fuse the norm")``."""
+    words = headline.get("title", "").split()
+    title = " ".join(words[:TITLE_WORDS]) + ("…" if len(words) > TITLE_WORDS else "")
+    known = [headline.get("author", ""), f'"{title}"' if title else ""]
+    return f" ({', '.join(filter(None, known))})" if any(known) else ""
+
+
 def subject_of(cells: Statement) -> str:
     """What moved, as a person calls it: ``bf16 training``, ``compiled unet with workers=4``."""
     facts: Mapping[str, Any] = cells.facts

@@ -13,7 +13,15 @@ from service.analysis.attribution import environment
 from service.analysis.statement import Statement
 from service.schemas.findings import Cause
 from service.wording import formats, quantity_names
-from service.wording.headline import condition, extent, headline_words, listed, short, subject_of
+from service.wording.headline import (
+    condition,
+    extent,
+    headline_words,
+    listed,
+    made_by,
+    short,
+    subject_of,
+)
 
 Words = str | Callable[..., str]
 """A template over the facts of a statement, or a function of them."""
@@ -115,7 +123,8 @@ def _change(
     confirmed: bool,
 ) -> str:
     facts: Mapping[str, Any] = headline.facts
-    begin = f"{say(headline)}{_because(extent(facts['cells']), '')}. "
+    who = made_by(facts) if cause == Cause.CODE else ""
+    begin = f"{say(headline)}{who}{_because(extent(facts['cells']), '')}. "
     seen = f"{'Confirmed' if confirmed else 'Seen'} on {_nodes(workers)}; " if workers else ""
     begin += _sentence_case(f"{seen}{_CAUSES[cause]}")
     sentence = begin

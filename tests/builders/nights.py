@@ -92,6 +92,8 @@ class Team:
                     cases=tuple(self.cases),
                     revision=name_of(revision),
                     revision_at=START + timedelta(days=revision),
+                    revision_author="Ada",
+                    revision_title=f"Change {revision}",
                     protocol=Protocol(),
                     requires=requires,
                 )

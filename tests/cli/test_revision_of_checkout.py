@@ -31,6 +31,12 @@ def test_the_revision_is_the_commit_with_its_time(checkout: Path) -> None:
     assert version.revision == git(checkout, "rev-parse", "HEAD")
     assert version.revision_at is not None
     assert version.revision_at.tzinfo is UTC
+    assert version.request() == {
+        "revision": version.revision,
+        "revision_at": version.revision_at.isoformat(),
+        "revision_author": "t",
+        "revision_title": "first",
+    }
 
 
 def test_a_branch_or_an_abbreviation_names_its_commit(checkout: Path) -> None:
@@ -46,6 +52,7 @@ def test_changed_tracked_files_make_the_revision_dirty(checkout: Path) -> None:
     version = checked_out(checkout)
     assert version is not None
     assert version.revision.endswith("+dirty")
+    assert (version.author, version.title) == ("", "")
 
 
 def test_untracked_files_do_not_make_it_dirty(checkout: Path) -> None:

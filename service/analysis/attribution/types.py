@@ -108,6 +108,10 @@ class Question:
     """Other cells that changed at the same point in the same metric."""
     unmoved: tuple[Cell, ...] = ()
     """Cells that were measured on both sides of this point and did not change."""
+    author: str = ""
+    """Of ``first_bad``; empty if nobody said."""
+    title: str = ""
+    """The first line of its commit message; likewise."""
     hardware: str = ""
     also_on: frozenset[str] = frozenset()
     """Other workers on which other cells moved."""

@@ -111,6 +111,7 @@ def test_thirty_nights_end_in_what_happened_once_each(sqlite_url: str, seed: int
     assert len(cases[2]) == 3
     assert "r12" in whole(database, seen[0]).events[-1].detail
     assert "580.1 -> 590.2" in seen[2].sentence
+    assert '(Ada, "Change 22")' in seen[3].sentence
     with database.reading() as session:
         announced = select(FindingEvent.finding_id, func.count()).where(
             FindingEvent.action == "open"

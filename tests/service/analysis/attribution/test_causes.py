@@ -39,6 +39,23 @@ def test_a_change_with_the_revision_alone_is_put_down_to_the_code() -> None:
     )
 
 
+def test_a_change_of_the_code_says_who_made_it_and_as_what_within_forty_words() -> None:
+    title = "Fuse the layer norm [and] *everything* around it, once more"
+    asked = question(good(), later(SLOW), author="Ada Lovelace", title=title)
+    said = plain(explained(asked).sentence)
+    who = '(Ada Lovelace, "Fuse the layer norm [and] *everything* around…"). Seen on w1'
+    assert f"slower since r12 {who}" in said
+    assert len(said.split()) <= 40
+    assert "since r12 (Ada). Seen" in plain(explained(replace(asked, title="", author="Ada")).sentence)
+
+
+def test_what_the_code_did_not_do_names_nobody() -> None:
+    driver = later(replace(SLOW, facts={"hw.gpu.driver": "560.2"}))
+    answer = explained(question(good(), driver, author="Ada Lovelace", title="Fuse"))
+    assert answer.cause is Cause.ENVIRONMENT
+    assert "Ada" not in answer.sentence
+
+
 def test_a_new_driver_at_the_same_point_is_named_and_the_code_is_left_open() -> None:
     answer = asked(replace(SLOW, facts={"hw.gpu.driver": "560.2"}))
     assert answer.cause is Cause.ENVIRONMENT
