@@ -46,7 +46,9 @@ def test_a_change_of_the_code_says_who_made_it_and_as_what_within_forty_words() 
     who = '(Ada Lovelace, "Fuse the layer norm [and] *everything* around…"). Seen on w1'
     assert f"slower since r12 {who}" in said
     assert len(said.split()) <= 40
-    assert "since r12 (Ada). Seen" in plain(explained(replace(asked, title="", author="Ada")).sentence)
+    assert "since r12 (Ada). Seen" in plain(
+        explained(replace(asked, title="", author="Ada")).sentence
+    )
 
 
 def test_what_the_code_did_not_do_names_nobody() -> None:
