@@ -227,14 +227,15 @@ def _surprised(tail: RecentPoints, at: int, known: Iterable[PendingShift]) -> bo
         for shift in earlier
         if index - shift.index >= LEAST_POINTS
     }
-    young = (shift for shift in earlier if index - shift.index < LEAST_POINTS)
+    young = [shift for shift in earlier if index - shift.index < LEAST_POINTS]
     undone = point.value * math.prod(shift.before / shift.after for shift in young)
+    since = min((index - shift.index for shift in young), default=0)
     names = before.group_names
     group = names.index(point.worker) if point.worker in names else None
     expected = expectation(before, settled, group)
-    return expected is not None and all(
-        expected.surprised_by(value) for value in (point.value, undone)
-    )
+    if expected is None or not expected.surprised_by(point.value):
+        return False
+    return (expected.after(since) if since else expected).surprised_by(undone)
 
 
 def points_before(tail: RecentPoints, index: int, known: Iterable[int]) -> Sequence[RecentPoint]:

@@ -6,7 +6,7 @@ A surprise is a reason to measure again, never an alert: one point in two hundre
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import stdtrit
@@ -36,6 +36,15 @@ class Expectation:
     def surprised_by(self, value: float) -> bool:
         """Return True if ``value`` should be measured again."""
         return not self.low <= value <= self.high
+
+    def after(self, points: int) -> Expectation:
+        """Return what is expected on another level, known by the mean of so many points.
+
+        The range is wider by the error of that mean; it lies where this one does.
+        """
+        middle, more = (self.low + self.high) / 2, math.sqrt(1 + 1 / points)
+        reach = (self.high - self.low) / 2 * more
+        return replace(self, low=middle - reach, high=middle + reach, points=points)
 
 
 def expectation(history: History, known: Supports, group: int | None = None) -> Expectation | None:
