@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 
@@ -38,7 +38,7 @@ from service.findings.rules import (
 from service.findings.shift import shift_at
 from service.findings.thresholds import NEVER
 from service.findings.update import settle
-from service.findings.witnesses import is_explained, supporters, witnesses
+from service.findings.witnesses import is_explained
 from service.history import revisions
 from service.history.analysis import Histories
 from service.history.changes import alike
@@ -50,15 +50,12 @@ from service.models import (
     FindingState,
     Point,
     Revision,
-    SeriesRow,
 )
 from service.schemas.findings import Cause, FindingKind
 
 log = logging.getLogger(__name__)
 
 DAY = timedelta(days=1)
-GROWING = 5
-"""Newest findings that are looked at for more series of the same cause."""
 
 
 def candidates(
@@ -136,7 +133,7 @@ def open_findings(
     measured for the only candidate.
     """
     session = histories.session
-    fresh = _unreported(session, changes)
+    fresh = unreported(session, changes)
     news = [change for group in causes.groups(fresh) for change in take_back(session, group, now)]
     accepted = rules.accepted(news, queries.doubts_since(session, now - DAY))
     opened: list[str] = []
@@ -151,8 +148,8 @@ def open_findings(
     return opened
 
 
-def _unreported(session: Session, changes: Sequence[Candidate]) -> list[Candidate]:
-    """The changes that no finding is about yet, wherever it places them."""
+def unreported(session: Session, changes: Sequence[Candidate]) -> list[Candidate]:
+    """Return the changes that no finding is about yet, wherever it places them."""
     ids = FindingSeries.change_id.in_([change.placed.id for change in changes])
     known = set(session.scalars(select(FindingSeries.change_id).where(ids)))
     return [change for change in changes if change.placed.id not in known]
@@ -169,64 +166,12 @@ def _open_or_join(
     home = _home(histories, group[0])
     if home is not None:
         joining = [candidate for candidate in group if _joins(histories, home, candidate)]
-        _join(histories, home, joining, now)
+        join(histories, home, joining, now)
         group = [candidate for candidate in group if candidate not in joining]
     if not any(rules.worth_telling(one.placed.change.effect, one.least) for one in group):
         return []
     opened = _open(histories, group, measured, now)
     return [] if opened is None else [opened]
-
-
-def growing(histories: Histories, analysed: Collection[str]) -> dict[str, list[str]]:
-    """Give the ids of series, by finding, that show by now what one of the newest is about.
-
-    It reads only, so that it keeps nobody from writing. ``analysed`` are the ids of series that
-    have new points.
-    """
-    session = histories.session
-    newest = select(FindingRow).where(
-        FindingRow.kind != FindingKind.BAD_NODE, FindingRow.state.in_(ACTIVE)
-    )
-    found: dict[str, list[str]] = {}
-    for row in session.scalars(newest.order_by(FindingRow.first_bad_at.desc()).limit(GROWING)):
-        about = members(session, row)
-        if min(about[0].placed.change.before, about[0].placed.change.after) > 0:
-            others = _others(histories, about, analysed)
-            shown = supporters(session, about[0], others)
-            found[row.id] = [history.series.id for history, _, _ in shown]
-    return {finding: series for finding, series in found.items() if series}
-
-
-def _others(
-    histories: Histories, about: Sequence[Candidate], analysed: Collection[str]
-) -> list[SeriesHistory]:
-    series, known = about[0].series, {member.series.id for member in about}
-    same = (SeriesRow.project == series.project, SeriesRow.metric == series.metric)
-    ids = histories.session.scalars(select(SeriesRow.id).where(SeriesRow.id.in_(analysed), *same))
-    return [histories.of(one) for one in sorted(set(ids) - known)]
-
-
-def grow(histories: Histories, likely: Mapping[str, Sequence[str]], now: datetime) -> None:
-    """Add to findings the series that show their cause by now, without another alert."""
-    for finding_id, ids in likely.items():
-        try:
-            with histories.session.begin_nested():
-                _grow(histories, finding_id, ids, now)
-        except Exception as error:
-            if passes(error):  # the next look does it all again
-                raise
-            log.exception("no series could be added to finding %s", finding_id)
-
-
-def _grow(histories: Histories, finding_id: str, ids: Sequence[str], now: datetime) -> None:
-    session = histories.session
-    row = session.get_one(FindingRow, finding_id, populate_existing=True)
-    about = members(session, row)
-    known = {member.series.id for member in about}
-    others = [histories.of(series_id) for series_id in ids if series_id not in known]
-    found = witnesses(session, about[0], others, now) if row.state in ACTIVE else []
-    if more := _unreported(session, found):
-        _join(histories, row, more, now)
 
 
 def _home(histories: Histories, candidate: Candidate) -> FindingRow | None:
@@ -317,7 +262,7 @@ def _open(
     if unknown and (drifting := _drifting(session, first)) is not None:
         about = {member.series.id for member in members(session, drifting)}
         if joining := [one for one in group if one.series.id not in about]:
-            _join(histories, drifting, joining, now)
+            join(histories, drifting, joining, now)
         return None
     finding_id = lifecycle.open_finding(
         session,
@@ -371,7 +316,7 @@ def _drifting(session: Session, change: Candidate) -> FindingRow | None:
     )
 
 
-def _join(histories: Histories, row: FindingRow, group: Sequence[Candidate], now: datetime) -> None:
+def join(histories: Histories, row: FindingRow, group: Sequence[Candidate], now: datetime) -> None:
     """Add series to a finding, and say again what it is, now that more is known."""
     session = histories.session
     known = members(session, row)
