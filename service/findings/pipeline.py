@@ -253,7 +253,6 @@ def conclude(
     suspicious = [suspicion for series in current for suspicion in series.suspicious]
     begun = confirm.begin(session, suspicious, now, daily)
     believable = [change for series in current for change in series.believable]
-    decided = [change for change in believable if not confirm.awaited(session, change)]
-    opened = open_findings(histories, decided, now)
+    opened = open_findings(histories, confirm.decided(session, believable), now)
     pending.clear_pending(session, notes)
     return Looked(len(notes), (*nodes, *opened), tuple(begun))

@@ -8,14 +8,14 @@ queries.py    what the API shows
 
 from service.findings.confirm.queries import ConfirmationView, list_confirmations
 from service.findings.confirm.resolve import follow_all
-from service.findings.confirm.start import awaited, begin, not_reproduced
+from service.findings.confirm.start import begin, decided, not_reproduced
 from service.findings.suspicion import Suspicion, suspicions
 
 __all__ = [
     "ConfirmationView",
     "Suspicion",
-    "awaited",
     "begin",
+    "decided",
     "follow_all",
     "list_confirmations",
     "not_reproduced",

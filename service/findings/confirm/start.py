@@ -102,21 +102,29 @@ def _running(session: Session) -> dict[tuple[str, str, str, bool], list[int]]:
     return ranks
 
 
-def awaited(session: Session, candidate: Candidate) -> bool:
-    """Return True if a change, or one that stands for it, is being measured again.
+def decided(session: Session, candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Leave out the changes that are being measured again, and those that others stand for.
 
     The outcome will decide, not the history.
     """
+    places: dict[tuple[str, str, bool], list[int]] = defaultdict(list)
+    for (project, subject, _, worse), ranks in _running(session).items():
+        places[project, subject, worse] += ranks
     running = models.ConfirmationRow.state == models.ConfirmationState.RUNNING
-    if _near(session, candidate.series, candidate.rank, running):
-        return True
+    return [
+        change
+        for change in candidates
+        if not _stands_for(places, change)
+        and not _near(session, change.series, change.rank, running)
+    ]
+
+
+def _stands_for(
+    places: Mapping[tuple[str, str, bool], Sequence[int]], candidate: Candidate
+) -> bool:
     series, worse = candidate.series, candidate.kind is FindingKind.REGRESSION
-    cause = series.project, metric_of(series.metric).subject, worse
-    return any(
-        (project, subject, way) == cause and abs(rank - candidate.rank) <= rules.NEAR
-        for (project, subject, _, way), ranks in _running(session).items()
-        for rank in ranks
-    )
+    key = series.project, metric_of(series.metric).subject, worse
+    return any(abs(rank - candidate.rank) <= rules.NEAR for rank in places.get(key, ()))
 
 
 def not_reproduced(histories: Histories, candidate: Candidate) -> bool:
