@@ -67,8 +67,11 @@ def singled_out(steps: Sequence[Step], later: float) -> int | None:
 
 
 def without(steps: Sequence[Step], level: float) -> float:
-    """Return ``level`` as it would be had none of ``steps`` happened."""
-    return level * math.prod(before / after for before, after in steps)
+    """Return ``level`` as it would be had none of ``steps`` happened.
+
+    A step from zero, or to it, has no ratio that could be undone.
+    """
+    return level * math.prod(before / after for before, after in steps if min(before, after) > 0)
 
 
 def clearly_at(level: float, other: float, values: Sequence[float], stray: float) -> bool:

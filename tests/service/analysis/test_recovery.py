@@ -33,3 +33,4 @@ def test_one_change_and_levels_without_ratios_single_out_nothing() -> None:
     assert singled_out([], 97.5) is None
     assert singled_out([CODE], 97.5) is None
     assert singled_out([(0.0, 4.0), (4.0, 7.0)], 3.0) is None
+    assert without([(4.0, 0.0), (2.0, 4.0)], 6.0) == 3.0
