@@ -143,6 +143,9 @@ NEWEST = 3
 """Points at the end that may be suspicious by themselves; older ones had their chance."""
 LEVEL_POINTS = 30
 """Points before a change that say what was expected."""
+CLEAR_OF_YOUNG = 4.0
+"""Standard deviations from a level of fewer than `LEAST_POINTS` points from which what follows it
+is measured again: with less, an unlucky first point looks like another level."""
 LEAST_SCALE = 1e-4
 """Noise, as a share, below which all changes are equally clear, such as that of a memory size."""
 
@@ -177,11 +180,11 @@ def suspicions(
     # A change may be placed too late. One that is placed too early leaves no surprise behind it.
     places |= {index: None for index in surprises if not _before(index, known)}
     sound = {index for index in known if not rules.beside_ill(tail, index, ill)}
+    scale = analysis.noise.scale if analysis.noise else math.inf
     rows = (
-        _suspicion(series, tail, index, change_id, sound, ill)
+        _suspicion(history, index, change_id, sound, ill, scale)
         for index, change_id in sorted(places.items())
     )
-    scale = analysis.noise.scale if analysis.noise else math.inf
     rises = {change.id: change.change.effect > 0 for change in analysis.changes}
     return [
         replace(row, clarity=abs(row.effect) / max(scale, LEAST_SCALE))
@@ -246,21 +249,25 @@ def points_before(tail: RecentPoints, index: int, known: Iterable[int]) -> Seque
 
 
 def _suspicion(
-    series: SeriesName,
-    tail: RecentPoints,
+    history: SeriesHistory,
     index: int,
     change_id: str | None,
     known: Iterable[int],
     ill: SlowPeriods,
+    scale: float,
 ) -> Suspicion | None:
-    """Give the suspicion at a place, if there is one, without what slow workers measured."""
+    """Give the suspicion at a place, if there is one, without what slow workers measured.
+
+    ``scale`` is the standard deviation of one point, as a share.
+    """
+    series, tail = history.series, history.recent
     at = index - tail.first
     end = min((place for place in known if place > index), default=tail.first + len(tail.points))
     earlier = [p for p in points_before(tail, index, known) if not rules.by_ill(p, ill)]
     later = [p for p in tail.points[max(0, at) : end - tail.first] if not rules.by_ill(p, ill)]
     if not earlier or not later or later[0].revision == earlier[-1].revision:
         return None
-    usual = Baseline.of((point.worker, point.value) for point in earlier)
+    usual = _baseline(history, earlier)
     before = usual.level
     after = median(usual.alike(point.worker, point.value) for point in later)
     for _ in range(EDGE):  # a point just before may have changed as well and been no surprise
@@ -275,6 +282,10 @@ def _suspicion(
         later = later[len(stayed) :]
     if min(before, after) <= 0 or before == after:
         return None
+    if len(earlier) < LEAST_POINTS:
+        error = scale * math.sqrt(1 / len(earlier) + 1 / len(later))
+        if abs(math.log(after / before)) < CLEAR_OF_YOUNG * error:
+            return None
     worker, after = _suspect(later, usual, after)
     return Suspicion(
         series=series,
@@ -287,6 +298,19 @@ def _suspicion(
         usual=usual,
         after=after,
     )
+
+
+def _baseline(history: SeriesHistory, earlier: Sequence[RecentPoint]) -> Baseline:
+    """Give the level of some points; of a young one, what single workers measure is known before.
+
+    Workers differ by the same share at every level.
+    """
+    usual = Baseline.of((point.worker, point.value) for point in earlier)
+    offsets = history.analysis.machine_offsets
+    if len(earlier) >= LEAST_POINTS or not offsets or usual.level <= 0:
+        return usual
+    level = median(point.value / (1.0 + offsets.get(point.worker, 0.0)) for point in earlier)
+    return Baseline(level, {name: level * (1.0 + share) for name, share in offsets.items()})
 
 
 def _still_before(

@@ -156,7 +156,8 @@ def _misfit(told: Told, truth: Truth) -> tuple[float, ...] | None:
     overlap = len(told.cells & truth.cells) / either
     other_way = told.kind != truth.finding
     other_metric = bool(told.metric) and told.metric not in truth.metrics
-    return float(other_way) + float(other_metric), nearest, -overlap
+    begun = abs(told.first_bad - truth.first)  # of two that fit alike, the one that began there
+    return float(other_way) + float(other_metric), nearest, -overlap, begun
 
 
 def _distances(told: Told, truth: Truth) -> tuple[int, int]:
