@@ -13,7 +13,7 @@ from cli.exits import Stop
 
 @dataclass(frozen=True)
 class Version:
-    """A revision, and when, by whom and as what it was made if that is known."""
+    """A revision with its time, author and title, where they are known."""
 
     revision: str
     revision_at: datetime | None = None
@@ -55,7 +55,7 @@ def checked_out(folder: Path) -> Version | None:
     commit, at, author, title = [*head.split("\n", 3), "", ""][:4]
     committed_at = datetime.fromisoformat(at).astimezone(UTC)
     if _git(folder, "status", "--porcelain", "--untracked-files=no"):
-        return Version(f"{commit}+dirty", committed_at)  # by whom, nobody has written down
+        return Version(f"{commit}+dirty", committed_at)  # the changes have no author yet
     return Version(commit, committed_at, values.line(author), values.line(title))
 
 

@@ -293,12 +293,12 @@ def _drifting(session: Session, change: Candidate) -> FindingRow | None:
     project = change.series.project
     first, last = (
         revisions.beside(session, change.placed.first_bad_at, project, by)
-        for by in (-queries.DRIFT, queries.DRIFT)
+        for by in (-rules.DRIFT, rules.DRIFT)
     )
     rows = session.scalars(
         select(FindingRow)
         .where(FindingRow.project == project, FindingRow.kind == change.kind)
-        .where(FindingRow.state.not_in(REFUTED), queries.DRIFTING)
+        .where(FindingRow.state.not_in(REFUTED))
         .where(FindingRow.first_bad_at.between(first, last))
         .order_by(FindingRow.first_bad_at.desc())
     )
@@ -307,7 +307,8 @@ def _drifting(session: Session, change: Candidate) -> FindingRow | None:
         (
             row
             for row in rows
-            if any(
+            if rules.is_drift(row.cause, row.certainty)
+            and any(
                 (causes.subject_of(member), member.series.case.workload) == here
                 for member in members(session, row)
             )

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, func, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from benchmarks.catalog.metrics import metric
@@ -16,7 +16,7 @@ from service.database import paging
 from service.database.paging import Page
 from service.errors import NotFound
 from service.findings.lifecycle import NO_SUCH
-from service.findings.rules import ACTIVE, REFUTED, ReportedPlace
+from service.findings.rules import ACTIVE, DRIFT, REFUTED, ReportedPlace, is_drift
 from service.history import revisions
 from service.history.queries import name_of
 from service.history.series_history import SeriesHistory
@@ -24,7 +24,6 @@ from service.models import FindingEvent, FindingRow, FindingSeries, FindingState
 from service.schemas.findings import (
     AffectedSeries,
     AttributionView,
-    Cause,
     Certainty,
     FindingEventView,
     FindingKind,
@@ -110,40 +109,30 @@ def doubts_since(session: Session, since: datetime) -> Sequence[float]:
     return session.scalars(least).all()
 
 
-DRIFT = 14
-"""Revisions for which a drift may go on."""
-DRIFTING = and_(FindingRow.cause == Cause.UNKNOWN, FindingRow.certainty == Certainty.CONFIRMED)
-"""Condition of findings about what was measured again and is neither of the code nor of anything
-else that is known."""
-
-
 def reported_places(
     session: Session, histories: Collection[SeriesHistory]
 ) -> dict[str, list[ReportedPlace]]:
-    """Where changes begin or end that findings report, by series."""
+    """Load the places at which reported changes begin or end, by series."""
     by_id = {history.series.id: history for history in histories}
     places: dict[str, list[ReportedPlace]] = {series_id: [] for series_id in by_id}
-    link = FindingSeries
+    link, row = FindingSeries, FindingRow
+    columns = link.series_id, link.first_bad_at, link.ended_at, link.effect
     rows = session.execute(
-        select(link.series_id, link.first_bad_at, link.ended_at, link.effect, DRIFTING)
-        .join(FindingRow, FindingRow.id == link.finding_id)
+        select(*columns, row.cause, row.certainty)
+        .join(row, row.id == link.finding_id)
         .where(link.series_id.in_(by_id))
     )
-    for series_id, begun, ended, effect, drifting in rows:
+    for series_id, begun, ended, effect, cause, certainty in rows:
         history, of_series = by_id[series_id], places[series_id]
         begin = history.recent.index_of(begun)
         end = None if ended is None else history.recent.index_of(ended)
         if begin is not None:
-            until = last_point(session, history, begun) if drifting else begin
+            drifts = is_drift(cause, certainty)
+            until = last_point(session, history, begun) if drifts else begin
             of_series.append(ReportedPlace(begin, effect, until))
         if end is not None:
             of_series.append(ReportedPlace(end, -effect, end))
     return places
-
-
-def is_drifting(row: FindingRow) -> bool:
-    """Return True if a finding meets the condition `DRIFTING`."""
-    return row.cause == Cause.UNKNOWN and row.certainty == Certainty.CONFIRMED
 
 
 def last_point(session: Session, history: SeriesHistory, begun: datetime) -> int:

@@ -16,7 +16,7 @@ from service.findings.update import is_expected, is_no_news, links_of, recover, 
 from service.models import FindingRow, FindingSeries, SeriesRow
 
 Standing = Sequence[tuple[FindingSeries, FindingRow]]
-"""What findings say of a series that moved the other way and was not taken back yet, in order."""
+"""Reported changes of a series, the other way, that still stand: oldest first."""
 
 
 def take_back(session: Session, group: Sequence[Candidate], now: datetime) -> Sequence[Candidate]:

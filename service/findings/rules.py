@@ -23,7 +23,7 @@ from service.history.series_history import (
     SeriesHistory,
 )
 from service.models import FindingState
-from service.schemas.findings import Certainty, FindingKind
+from service.schemas.findings import Cause, Certainty, FindingKind
 from service.schemas.series import SeriesName
 
 ACTIVE = frozenset({FindingState.OPEN, FindingState.ACKNOWLEDGED})
@@ -50,7 +50,7 @@ class Candidate:
     not_reproduced: bool = False
     """Whether it was measured again, and was not there."""
     not_by_code: bool = False
-    """Whether the revisions on both sides were alike when it was measured again, at its level."""
+    """Whether measuring again found the revisions on both sides at the new level."""
     back: PlacedChange | None = None
     """What takes it back, if that is known as soon as the change itself."""
     least: float = LEAST_EFFECT
@@ -89,7 +89,7 @@ class ReportedPlace:
     at: int
     """Number of its first point."""
     effect: float
-    """What happens there, as a share of the level before."""
+    """Size of the change, as a share of the level before."""
     until: int
     """Number of the last point up to which it may go on: a drift has no place."""
 
@@ -122,6 +122,18 @@ class AlreadyReported:
         there smaller or larger.
         """
         return any(place.holds(change.index, change.effect) for place in self.begins)
+
+
+DRIFT = 14
+"""Revisions for which a drift may go on."""
+
+
+def is_drift(cause: str, certainty: str) -> bool:
+    """Return True if a finding is about a drift.
+
+    Its change was measured again, and neither the code nor anything else that is known made it.
+    """
+    return cause == Cause.UNKNOWN and certainty == Certainty.CONFIRMED
 
 
 FALSE_SHARE = 0.2

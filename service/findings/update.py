@@ -17,7 +17,7 @@ from service.analysis.recovery import taken_back
 from service.database.failures import passes
 from service.findings import lifecycle, rules
 from service.findings.gather_evidence import figures_of, members, say_again
-from service.findings.queries import is_drifting, last_point
+from service.findings.queries import last_point
 from service.findings.rules import (
     ACTIVE,
     REFUTED,
@@ -25,6 +25,7 @@ from service.findings.rules import (
     PendingShift,
     ReportedPlace,
     SlowPeriods,
+    is_drift,
 )
 from service.history.analysis import Histories
 from service.history.series_history import EDGE, PlacedChange, RecentPoints, SeriesHistory
@@ -68,7 +69,7 @@ def follow(
         begin = tail.number_of(link.first_bad_result)  # None where it was excluded since
         if begin is not None and row.state not in REFUTED and link.ended != "gone":
             until = begin
-            if is_drifting(row):
+            if is_drift(row.cause, row.certainty):
                 until = last_point(histories.session, history, link.first_bad_at)
             begins.append(ReportedPlace(begin, link.effect, until))
         change = changes.get(link.change_id)

@@ -68,7 +68,7 @@ def register(session: Session, name: str, said_at: datetime | None, now: datetim
 
 
 def describe(session: Session, name: str, author: str | None, title: str | None) -> None:
-    """Note by whom a revision was made, and the first line of its commit message, if said."""
+    """Store the author of a revision and the first line of its commit message, where given."""
     said = {key: text for key, text in (("author", author), ("title", title)) if text}
     if said:
         row = update(Revision).where(Revision.name == name).values(**said)

@@ -31,9 +31,9 @@ class Revision(Base):
     """Whether ``ordered_at`` was said rather than assumed."""
     first_seen_at: Mapped[datetime]
     author: Mapped[str] = mapped_column(String(500), server_default="")
-    """By whom it was made; empty if nobody said."""
+    """Author of the commit; empty if unknown."""
     title: Mapped[str] = mapped_column(String(500), server_default="")
-    """The first line of its commit message; likewise."""
+    """First line of its message; empty if unknown."""
 
 
 class EnvironmentRow(Base):

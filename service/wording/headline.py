@@ -1,4 +1,4 @@
-"""What a finding is about, in few words: its subject, how far it reaches, its headline."""
+"""Words for the subject, the extent and the headline of a finding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALIKE = 1.25
 """Sizes that differ by no more than this factor are told as one."""
 _PLACES = {"hardware": "on", "preset": "at preset"}
 _ADJECTIVES = {("compile", factors.ANY): "compiled", ("compile", None): "uncompiled"}
-"""What people say in place of a condition; a precision is its own adjective."""
+"""Adjectives for conditions; a precision is its own."""
 
 
 def short(headline: Statement) -> str:
@@ -50,11 +50,11 @@ def headline_words(headline: Statement, verb: str, subject: str = "") -> str:
 
 
 TITLE_WORDS = 7
-"""Of the first line of a commit message that are told."""
+"""Most words of a commit message's first line that are quoted."""
 
 
 def made_by(headline: Mapping[str, Any]) -> str:
-    """By whom the first bad revision was made, and as what: `` (Ada, "Fuse the norm")``."""
+    """Name the author and the title of the first bad revision: `` (Ada, "Fuse the norm")``."""
     words = headline.get("title", "").split()
     title = " ".join(words[:TITLE_WORDS]) + ("…" if len(words) > TITLE_WORDS else "")
     known = [headline.get("author", ""), f'"{title}"' if title else ""]
@@ -62,7 +62,7 @@ def made_by(headline: Mapping[str, Any]) -> str:
 
 
 def subject_of(cells: Statement) -> str:
-    """What moved, as a person calls it: ``bf16 training``, ``compiled unet with workers=4``."""
+    """Name what moved: ``bf16 training``, ``compiled unet with workers=4``."""
     facts: Mapping[str, Any] = cells.facts
     if facts["case"]:
         others = facts["others"]

@@ -109,9 +109,9 @@ class Question:
     unmoved: tuple[Cell, ...] = ()
     """Cells that were measured on both sides of this point and did not change."""
     author: str = ""
-    """Of ``first_bad``; empty if nobody said."""
+    """Author of ``first_bad``; empty if unknown."""
     title: str = ""
-    """The first line of its commit message; likewise."""
+    """First line of its commit message; empty if unknown."""
     hardware: str = ""
     also_on: frozenset[str] = frozenset()
     """Other workers on which other cells moved."""

@@ -1,4 +1,4 @@
-"""Which of several changes a level takes back."""
+"""Tests which of several changes a level takes back."""
 
 from __future__ import annotations
 
