@@ -10,11 +10,9 @@ from datetime import datetime, timedelta
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session, aliased
 
-from benchmarks.catalog.metrics import metric, reading_order
+from benchmarks.catalog.metrics import reading_order
 from service.analysis.attribution import attribute
-from service.analysis.detection.alarms import PATIENCE
 from service.analysis.detection.windows import SAME
-from service.analysis.recovery import taken_back
 from service.database.failures import passes
 from service.findings import causes, lifecycle, queries, rules
 from service.findings.gather_evidence import (
@@ -22,7 +20,6 @@ from service.findings.gather_evidence import (
     members,
     question_of,
     say_again,
-    where_of,
     without_cause,
 )
 from service.findings.reverts import take_back
@@ -30,20 +27,15 @@ from service.findings.rules import (
     ACTIVE,
     NOTHING,
     REFUTED,
-    AlreadyReported,
     Candidate,
     Remeasured,
-    SlowPeriods,
 )
-from service.findings.shift import shift_at
-from service.findings.thresholds import NEVER
 from service.findings.update import settle
 from service.findings.witnesses import is_explained
 from service.history import revisions
 from service.history.analysis import Histories
 from service.history.changes import alike
-from service.history.compare import LEAST_EFFECT
-from service.history.series_history import EDGE, PlacedChange, SeriesHistory
+from service.history.series_history import PlacedChange
 from service.models import (
     FindingRow,
     FindingSeries,
@@ -56,69 +48,6 @@ from service.schemas.findings import Cause, FindingKind
 log = logging.getLogger(__name__)
 
 DAY = timedelta(days=1)
-
-
-def candidates(
-    session: Session,
-    history: SeriesHistory,
-    covered: AlreadyReported,
-    ill: SlowPeriods,
-    least: float = LEAST_EFFECT,
-) -> list[Candidate]:
-    """Changes of a series that no finding covers and that the history alone makes believable."""
-    analysis = history.analysis
-    if not metric(history.series.metric).is_watched or least == NEVER:
-        return []
-    ends = {change.id: rules.recovery(history, change, ill) for change in analysis.changes}
-    over = {
-        back.id
-        for change in analysis.changes
-        if (back := ends[change.id]) is not None
-        and change.id not in covered.expected
-        and rules.recent(analysis, change)
-        and rules.only_ends(analysis, change, back)
-    }
-    return [
-        Candidate(
-            series=history.series,
-            placed=placed,
-            **where_of(
-                session,
-                placed,
-                history.series.project,
-                rules.misplaced_by(placed.change.effect, analysis.noise),
-            ),
-            doubt=1.0 - placed.change.confidence,
-            back=ends[placed.id],
-            least=least,
-        )
-        for placed in analysis.changes
-        if placed.id not in covered.changes | over
-        and not covered.has_begin(placed.change)
-        and rules.recent(analysis, placed)
-        and rules.stands(analysis, placed)
-        and not rules.leaving(history, placed)
-        and not _made_by_slow_workers(history, placed, ill)
-    ]
-
-
-def _made_by_slow_workers(history: SeriesHistory, placed: PlacedChange, ill: SlowPeriods) -> bool:
-    """Return True if a change is only in what workers measured while they were slow.
-
-    Such points near it may also move it to a wrong place. Measuring again leaves them out, so the
-    history alone is not believed for some more points.
-    """
-    recent, change = history.recent, placed.change
-    slow = [at for at, p in enumerate(recent.points, recent.first) if rules.by_ill(p, ill)]
-    if not slow:
-        return False
-    near = any(abs(at - change.index) <= EDGE for at in slow)
-    if near and history.analysis.points - change.index < PATIENCE + SAME:
-        return True
-    shift = shift_at(history, placed.first_bad_at, (), ill)
-    if shift is None or min(change.before, change.after) <= 0:
-        return shift is None
-    return taken_back(change.before, change.after, change.before * shift.after / shift.before)
 
 
 def open_findings(

@@ -21,9 +21,10 @@ from service.database.failures import passes
 from service.database.session import Database, alone, now_of
 from service.findings import confirm
 from service.findings.bad_nodes import Compared, compare_nodes, slow_periods, watch_nodes
+from service.findings.candidate_changes import candidates
 from service.findings.confirm import Suspicion
 from service.findings.growth import grow, growing
-from service.findings.opening import candidates, open_findings
+from service.findings.opening import open_findings
 from service.findings.rules import AlreadyReported, Candidate, SlowPeriods
 from service.findings.threshold_table import load_threshold
 from service.findings.thresholds import least_effect

@@ -1,0 +1,80 @@
+"""Changes of a series that its history alone makes believable, and that no finding covers."""
+
+from __future__ import annotations
+
+from sqlalchemy.orm import Session
+
+from benchmarks.catalog.metrics import metric
+from service.analysis.detection.alarms import PATIENCE
+from service.analysis.detection.windows import SAME
+from service.analysis.recovery import taken_back
+from service.findings import rules
+from service.findings.gather_evidence import where_of
+from service.findings.rules import AlreadyReported, Candidate, SlowPeriods
+from service.findings.shift import shift_at
+from service.findings.thresholds import NEVER
+from service.history.compare import LEAST_EFFECT
+from service.history.series_history import EDGE, PlacedChange, SeriesHistory
+
+
+def candidates(
+    session: Session,
+    history: SeriesHistory,
+    covered: AlreadyReported,
+    ill: SlowPeriods,
+    least: float = LEAST_EFFECT,
+) -> list[Candidate]:
+    """Changes of a series that no finding covers and that the history alone makes believable."""
+    analysis = history.analysis
+    if not metric(history.series.metric).is_watched or least == NEVER:
+        return []
+    ends = {change.id: rules.recovery(history, change, ill) for change in analysis.changes}
+    over = {
+        back.id
+        for change in analysis.changes
+        if (back := ends[change.id]) is not None
+        and change.id not in covered.expected
+        and rules.recent(analysis, change)
+        and rules.only_ends(analysis, change, back)
+    }
+    return [
+        Candidate(
+            series=history.series,
+            placed=placed,
+            **where_of(
+                session,
+                placed,
+                history.series.project,
+                rules.misplaced_by(placed.change.effect, analysis.noise),
+            ),
+            doubt=1.0 - placed.change.confidence,
+            back=ends[placed.id],
+            least=least,
+        )
+        for placed in analysis.changes
+        if placed.id not in covered.changes | over
+        and not covered.has_begin(placed.change)
+        and rules.recent(analysis, placed)
+        and rules.stands(analysis, placed)
+        and not rules.leaving(history, placed)
+        and not _made_by_slow_workers(history, placed, ill)
+    ]
+
+
+def _made_by_slow_workers(history: SeriesHistory, placed: PlacedChange, ill: SlowPeriods) -> bool:
+    """Return True if a change is only in what workers measured while they were slow.
+
+    Such points near it may also move it to a wrong place. Measuring again leaves them out, so the
+    history alone is not believed for some more points.
+    """
+    recent, change = history.recent, placed.change
+    slow = [at for at, p in enumerate(recent.points, recent.first) if rules.by_ill(p, ill)]
+    if not slow:
+        return False
+    near = any(abs(at - change.index) <= EDGE for at in slow)
+    if near and history.analysis.points - change.index < PATIENCE + SAME:
+        return True
+    shift = shift_at(history, placed.first_bad_at, (), ill)
+    if shift is None or min(change.before, change.after) <= 0:
+        return shift is None
+    return taken_back(change.before, change.after, change.before * shift.after / shift.before)
