@@ -512,6 +512,7 @@ def _findings() -> None:
         sa.Column("comparability", sa.JSON(), nullable=False),
         sa.Column("worker", sa.String(64), nullable=True),
         sa.Column("share", sa.Double(), nullable=True),
+        sa.Column("drifts", sa.Boolean(), nullable=False),
         sa.Column("owner", sa.String(100), nullable=False),
         sa.Column("note", sa.Text(), nullable=False),
         sa.Column("due_on", sa.Date(), nullable=True),

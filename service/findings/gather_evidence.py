@@ -92,6 +92,7 @@ def question_of(
         first_bad=placed.first_bad,
         author=revision.author,
         title=revision.title,
+        gradual=first.drifts,
         before=(*old, *again[0]),
         after=(*new, *again[1]),
         moved=tuple(moved_with(first, alike)),
@@ -293,6 +294,7 @@ def _member(session: Session, row: FindingRow, link: FindingSeries, series: Seri
         **where_of(session, placed, series.project),
         doubt=link.doubt,
         certainty=Certainty(row.certainty),
+        drifts=row.drifts,
     )
 
 

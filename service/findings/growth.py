@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
+from statistics import median
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from service.database.failures import passes
-from service.findings.gather_evidence import members
+from service.findings import causes
+from service.findings.drifts import moved_by_now
+from service.findings.gather_evidence import members, say_again
 from service.findings.opening import join, unreported
 from service.findings.rules import ACTIVE, Candidate
-from service.findings.witnesses import supporters, witnesses
+from service.findings.shift import Shift
+from service.findings.witnesses import supporters, witness, witnesses
 from service.history.analysis import Histories
 from service.history.series_history import SeriesHistory
-from service.models import FindingRow, SeriesRow
+from service.models import FindingRow, FindingSeries, SeriesRow
 from service.schemas.findings import FindingKind
 
 log = logging.getLogger(__name__)
 
 GROWING = 5
 """Newest findings that are looked at for more series of the same cause."""
+FARTHER = 1.1
+"""Times what is said of a drift, from which on it is said again."""
 
 
 def growing(histories: Histories, analysed: Collection[str]) -> dict[str, list[str]]:
@@ -38,10 +46,19 @@ def growing(histories: Histories, analysed: Collection[str]) -> dict[str, list[s
     for row in session.scalars(newest.order_by(FindingRow.first_bad_at.desc()).limit(GROWING)):
         about = members(session, row)
         if min(about[0].placed.change.before, about[0].placed.change.after) > 0:
-            others = _others(histories, about, analysed)
-            shown = supporters(session, about[0], others)
-            found[row.id] = [history.series.id for history, _, _ in shown]
+            found[row.id] = list(_show(histories, row, about, analysed))
     return {finding: series for finding, series in found.items() if series}
+
+
+def _show(
+    histories: Histories, row: FindingRow, about: Sequence[Candidate], analysed: Collection[str]
+) -> Iterator[str]:
+    others = _others(histories, about, analysed)
+    if row.drifts:
+        yield from (one.series.id for one in about if one.series.id in analysed)
+        yield from (history.series.id for history in others)
+        return
+    yield from (one.series.id for one, _, _ in supporters(histories.session, about[0], others))
 
 
 def _others(
@@ -69,8 +86,54 @@ def _grow(histories: Histories, finding_id: str, ids: Sequence[str], now: dateti
     session = histories.session
     row = session.get_one(FindingRow, finding_id, populate_existing=True)
     about = members(session, row)
+    if row.drifts:
+        _go_on(histories, row, about, ids, now)
+        return
     known = {member.series.id for member in about}
     others = [histories.of(series_id) for series_id in ids if series_id not in known]
     found = witnesses(session, about[0], others, now) if row.state in ACTIVE else []
     if more := unreported(session, found):
         join(histories, row, more, now)
+
+
+def _go_on(
+    histories: Histories,
+    row: FindingRow,
+    about: Sequence[Candidate],
+    ids: Sequence[str],
+    now: datetime,
+) -> None:
+    """Say of a drift how far it has come, and add the series that it has moved by now."""
+    session = histories.session
+    known = {member.series.id for member in about}
+    among = [histories.of(series_id) for series_id in ids]
+    moved = list(moved_by_now(session, row, about, among)) if row.state in ACTIVE else []
+    own = [(one, shift) for one, shift in moved if one.series.id in known]
+    farther = [_farther(session, row, one, shift) for one, shift in own]
+    metric = about[0].series.metric
+    sizes = [shift.log for one, shift in own if one.series.metric == metric]
+    if not sizes:
+        return
+    more = [
+        witness(session, one, shift, math.exp(-surely), now)
+        for one, shift in moved
+        if one.series.id not in known
+        and (surely := causes.support(median(sizes), shift.log, shift.error)) >= causes.SUPPORT
+    ]
+    if more := unreported(session, more):
+        join(histories, row, more, now)
+    elif any(farther):
+        say_again(histories, row, members(session, row))
+
+
+def _farther(session: Session, row: FindingRow, history: SeriesHistory, shift: Shift) -> bool:
+    """Note how far a drift has come in a series; True if that is farther than what is said."""
+    link = session.get_one(FindingSeries, (row.id, history.series.id))
+    effect = math.expm1(shift.log)
+    if link.ended or effect * link.effect <= 0 or abs(effect) < FARTHER * abs(link.effect):
+        return False
+    link.effect, link.before, link.after = effect, shift.before, shift.after
+    link.effect_low = math.expm1(shift.log - 1.96 * shift.error)
+    link.effect_high = math.expm1(shift.log + 1.96 * shift.error)
+    session.flush()
+    return True

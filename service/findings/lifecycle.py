@@ -220,6 +220,12 @@ def revise(session: Session, row: FindingRow, attribution: Attribution) -> None:
     _change(session, row, {"says": attribution.says.stored()} | attributed(attribution))
 
 
+def mark_drift(session: Session, row: FindingRow) -> None:
+    """Say that the change of a finding came little by little."""
+    if not row.drifts:
+        _change(session, row, {"drifts": True})
+
+
 def move(session: Session, row: FindingRow, to: PlacedChange, now: datetime) -> None:
     """Say where a finding begins, now that it is better known."""
     place = {"last_good": to.last_good, "first_bad": to.first_bad, "first_bad_at": to.first_bad_at}

@@ -15,6 +15,7 @@ from service.analysis.attribution import attribute
 from service.analysis.detection.windows import SAME
 from service.database.failures import passes
 from service.findings import causes, lifecycle, queries, rules
+from service.findings.drifts import Continued, continued
 from service.findings.gather_evidence import (
     figures_of,
     members,
@@ -32,7 +33,6 @@ from service.findings.rules import (
 )
 from service.findings.update import settle
 from service.findings.witnesses import is_explained
-from service.history import revisions
 from service.history.analysis import Histories
 from service.history.changes import alike
 from service.history.series_history import PlacedChange
@@ -90,6 +90,9 @@ def _open_or_join(
     """Add the changes to the finding about their cause, or open one; its id, if so."""
     session = histories.session
     group = [change for change in group if not is_explained(session, change.series, change.rank)]
+    if group and (drift := continued(histories, group)) is not None:
+        go_on(histories, drift, now)
+        group = [candidate for candidate in group if candidate not in drift.changes]
     if not group:
         return []
     home = _home(histories, group[0])
@@ -130,7 +133,7 @@ def _takes_in(histories: Histories, row: FindingRow, candidate: Candidate) -> bo
     about = members(session, row)
     if any(candidate.series.id == member.series.id for member in about):
         return False
-    if candidate.not_by_code and row.cause == Cause.CODE:
+    if candidate.not_by_code and row.cause == Cause.CODE and not _just_after(candidate, about):
         return False
     if not causes.same_cause(candidate, about):
         return False
@@ -139,6 +142,20 @@ def _takes_in(histories: Histories, row: FindingRow, candidate: Candidate) -> bo
         return not within or _beside(histories, row, candidate)
     surely = row.first_bad_at == candidate.placed.first_bad_at and not within
     return surely and row.state != FindingState.RESOLVED and _of_its_size(session, row, candidate)
+
+
+def _just_after(candidate: Candidate, about: Sequence[Candidate]) -> bool:
+    """Return True if a change has the size of one that began before it.
+
+    Where both of its revisions are at the new level, the history shows that one too late.
+    """
+    point = candidate.placed.change
+    return any(
+        one.placed.first_bad_at < candidate.placed.first_bad_at
+        and one.placed.change.effect_low <= point.effect_high
+        and point.effect_low <= one.placed.change.effect_high
+        for one in about
+    )
 
 
 def _within_one_revision(row: FindingRow, placed: PlacedChange) -> bool:
@@ -187,12 +204,6 @@ def _open(
         known["not_reproduced"] = [first.placed.first_bad_result]
     if attribution.cause is Cause.NODE and first.kind is FindingKind.REGRESSION:
         return None  # `nodes` names the node; a regression that is none would be in the way
-    unknown = first.not_by_code and attribution.cause is Cause.UNKNOWN
-    if unknown and (drifting := _drifting(session, first)) is not None:
-        about = {member.series.id for member in members(session, drifting)}
-        if joining := [one for one in group if one.series.id not in about]:
-            join(histories, drifting, joining, now)
-        return None
     finding_id = lifecycle.open_finding(
         session,
         now,
@@ -214,38 +225,6 @@ def _open(
     return finding_id
 
 
-def _drifting(session: Session, change: Candidate) -> FindingRow | None:
-    """The finding about a drift that a change goes on from, closed or not.
-
-    What drifts moves some cases in one week and others in the next, and is told once.
-    """
-    project = change.series.project
-    first, last = (
-        revisions.beside(session, change.placed.first_bad_at, project, by)
-        for by in (-rules.DRIFT, rules.DRIFT)
-    )
-    rows = session.scalars(
-        select(FindingRow)
-        .where(FindingRow.project == project, FindingRow.kind == change.kind)
-        .where(FindingRow.state.not_in(REFUTED))
-        .where(FindingRow.first_bad_at.between(first, last))
-        .order_by(FindingRow.first_bad_at.desc())
-    )
-    here = causes.subject_of(change), change.series.case.workload
-    return next(
-        (
-            row
-            for row in rows
-            if rules.is_drift(row.cause, row.certainty)
-            and any(
-                (causes.subject_of(member), member.series.case.workload) == here
-                for member in members(session, row)
-            )
-        ),
-        None,
-    )
-
-
 def join(histories: Histories, row: FindingRow, group: Sequence[Candidate], now: datetime) -> None:
     """Add series to a finding, and say again what it is, now that more is known."""
     session = histories.session
@@ -258,6 +237,14 @@ def join(histories: Histories, row: FindingRow, group: Sequence[Candidate], now:
     if row.state in ACTIVE:
         say_again(histories, row, _renumbered(session, row, whole))
         _end(session, row, group, now)
+
+
+def go_on(histories: Histories, drift: Continued, now: datetime) -> None:
+    """Add to a finding the changes that go on from where it began, as a drift does."""
+    about = {member.series.id for member in members(histories.session, drift.row)}
+    lifecycle.mark_drift(histories.session, drift.row)
+    if more := [one for one in drift.changes if one.series.id not in about]:
+        join(histories, drift.row, more, now)
 
 
 def _renumbered(

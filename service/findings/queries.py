@@ -16,7 +16,7 @@ from service.database import paging
 from service.database.paging import Page
 from service.errors import NotFound
 from service.findings.lifecycle import NO_SUCH
-from service.findings.rules import ACTIVE, DRIFT, REFUTED, ReportedPlace, is_drift
+from service.findings.rules import ACTIVE, DRIFT, REFUTED, ReportedPlace
 from service.history import revisions
 from service.history.queries import name_of
 from service.history.series_history import SeriesHistory
@@ -118,16 +118,15 @@ def reported_places(
     link, row = FindingSeries, FindingRow
     columns = link.series_id, link.first_bad_at, link.ended_at, link.effect
     rows = session.execute(
-        select(*columns, row.cause, row.certainty)
+        select(*columns, row.drifts)
         .join(row, row.id == link.finding_id)
         .where(link.series_id.in_(by_id))
     )
-    for series_id, begun, ended, effect, cause, certainty in rows:
+    for series_id, begun, ended, effect, drifts in rows:
         history, of_series = by_id[series_id], places[series_id]
         begin = history.recent.index_of(begun)
         end = None if ended is None else history.recent.index_of(ended)
         if begin is not None:
-            drifts = is_drift(cause, certainty)
             until = last_point(session, history, begun) if drifts else begin
             of_series.append(ReportedPlace(begin, effect, until))
         if end is not None:
@@ -141,24 +140,30 @@ def last_point(session: Session, history: SeriesHistory, begun: datetime) -> int
     return history.recent.index_of(until) or history.recent.first
 
 
-def places_of(session: Session, series: SeriesName, subject: str) -> list[datetime]:
+def places_of(session: Session, series: SeriesName, subject: str) -> list[tuple[datetime, int]]:
     """Give where changes of a subject begin or end that findings report in the case of a series.
 
-    The series itself does not count.
+    With each the number of revisions for which it may go on. The series itself does not count.
     """
     link = FindingSeries
     query = (
-        select(link.first_bad_at, link.ended_at, SeriesRow.metric, SeriesRow.comparability)
+        select(
+            link.first_bad_at,
+            link.ended_at,
+            FindingRow.drifts,
+            SeriesRow.metric,
+            SeriesRow.comparability,
+        )
         .join(SeriesRow, SeriesRow.id == FindingSeries.series_id)
         .join(FindingRow, FindingRow.id == FindingSeries.finding_id)
         .where(FindingRow.state.not_in(REFUTED), FindingRow.project == series.project)
         .where(SeriesRow.case_key == series.case.key, SeriesRow.id != series.id)
     )
     return [
-        at
-        for begun, ended, name, comparability in session.execute(query)
+        (at, lasts)
+        for begun, ended, drifts, name, comparability in session.execute(query)
         if metric(name).subject == subject and comparability == series.comparability
-        for at in (begun, ended)
+        for at, lasts in ((begun, DRIFT if drifts else 0), (ended, 0))
         if at is not None
     ]
 

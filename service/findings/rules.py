@@ -23,7 +23,7 @@ from service.history.series_history import (
     SeriesHistory,
 )
 from service.models import FindingState
-from service.schemas.findings import Cause, Certainty, FindingKind
+from service.schemas.findings import Certainty, FindingKind
 from service.schemas.series import SeriesName
 
 ACTIVE = frozenset({FindingState.OPEN, FindingState.ACKNOWLEDGED})
@@ -51,6 +51,8 @@ class Candidate:
     """Whether it was measured again, and was not there."""
     not_by_code: bool = False
     """Whether measuring again found the revisions on both sides at the new level."""
+    drifts: bool = False
+    """Whether it came little by little."""
     back: PlacedChange | None = None
     """What takes it back, if that is known as soon as the change itself."""
     least: float = LEAST_EFFECT
@@ -126,16 +128,6 @@ class AlreadyReported:
 
 DRIFT = 14
 """Revisions for which a drift may go on."""
-
-
-def is_drift(cause: str, certainty: str) -> bool:
-    """Return True if a finding is about a drift.
-
-    Its change was measured again, and neither the code nor anything else that is known made it.
-    """
-    return cause == Cause.UNKNOWN and certainty == Certainty.CONFIRMED
-
-
 FALSE_SHARE = 0.2
 """Of the findings that a day opens, at most this share is expected to be false. One look in five
 for nothing is what people bear before they stop looking."""

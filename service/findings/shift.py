@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import median
 
 from service.findings.rules import ReportedPlace, SlowPeriods, by_ill
 from service.findings.suspicion import ENOUGH, LEAST_SCALE, Baseline, points_before
-from service.history.series_history import EDGE, SeriesHistory
+from service.history.series_history import EDGE, RecentPoint, SeriesHistory
 
 OF_A_MEDIAN = math.pi / 2
 """Variance of a median, beside that of a mean of as many values."""
@@ -56,9 +56,9 @@ def shift_at(
     ``ill`` says when. Changes are those of the analysis and those that findings have ``reported``.
     None if a side has too few points, or if the noise of the series is not known.
     """
-    recent, noise = history.recent, history.analysis.noise
+    recent = history.recent
     index = recent.index_of(at)
-    if index is None or noise is None:
+    if index is None:
         return None
     known = [change.change.index for change in history.analysis.changes]
     known += [place.at for place in reported]
@@ -67,7 +67,19 @@ def shift_at(
     earlier = [p for p in points_before(recent, index, far) if not by_ill(p, ill)]
     points = recent.points[index - recent.first : end - recent.first]
     later = [point for point in points if not by_ill(point, ill)]
-    if len(earlier) < ENOUGH or not later:
+    shift = shift_between(history, earlier, later)
+    return None if shift is None else replace(shift, at=index)
+
+
+def shift_between(
+    history: SeriesHistory, earlier: Sequence[RecentPoint], later: Sequence[RecentPoint]
+) -> Shift | None:
+    """Hold later points of a series against earlier ones, each worker against its past.
+
+    None if there are too few of them, or if the noise of the series is not known.
+    """
+    noise = history.analysis.noise
+    if len(earlier) < ENOUGH or not later or noise is None:
         return None
     usual = Baseline.of((point.worker, point.value) for point in earlier)
     values = [usual.alike(point.worker, point.value) for point in (earlier[-1], *later)]
@@ -79,7 +91,7 @@ def shift_at(
     offset = UNKNOWN_NODE if strange else 0.0
     counts = _variance_of_median(len(earlier)) + _variance_of_median(len(later))
     return Shift(
-        at=index,
+        at=history.recent.number_of(later[0].result_id) or 0,
         before=usual.level,
         after=after,
         error=math.hypot(scale * math.sqrt(counts), offset),

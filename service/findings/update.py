@@ -25,7 +25,6 @@ from service.findings.rules import (
     PendingShift,
     ReportedPlace,
     SlowPeriods,
-    is_drift,
 )
 from service.history.analysis import Histories
 from service.history.series_history import EDGE, PlacedChange, RecentPoints, SeriesHistory
@@ -69,7 +68,7 @@ def follow(
         begin = tail.number_of(link.first_bad_result)  # None where it was excluded since
         if begin is not None and row.state not in REFUTED and link.ended != "gone":
             until = begin
-            if is_drift(row.cause, row.certainty):
+            if row.drifts:
                 until = last_point(histories.session, history, link.first_bad_at)
             begins.append(ReportedPlace(begin, link.effect, until))
         change = changes.get(link.change_id)
@@ -220,7 +219,8 @@ def _update(
         _comes_back(histories.session, link, row, change, now)
     if row.state not in ACTIVE:
         return
-    if row.certainty == Certainty.STANDING:  # side by side was better measured than this
+    # Side by side was better measured than this; a drift is measured from where it begins.
+    if row.certainty == Certainty.STANDING and not row.drifts:
         for name, value in figures_of(change.change).items():
             setattr(link, name, value)
         if _elsewhere(link, row, change):

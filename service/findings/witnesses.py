@@ -74,7 +74,7 @@ def witnesses(
 ) -> list[Candidate]:
     """Give the changes of other series of the same metric that share the cause of ``cause``."""
     return [
-        _witness(session, history, shift, math.exp(-surely), now)
+        witness(session, history, shift, math.exp(-surely), now)
         for history, shift, surely in supporters(session, cause, among)
     ]
 
@@ -107,14 +107,15 @@ def is_explained(session: Session, series: SeriesName, rank: int) -> bool:
     """
     subject = metric(series.metric).follows
     return bool(subject) and any(
-        -NEAR <= rank - revisions.rank(session, at, series.project) <= LATE
-        for at in places_of(session, series, subject)
+        -NEAR <= rank - revisions.rank(session, at, series.project) <= LATE + lasts
+        for at, lasts in places_of(session, series, subject)
     )
 
 
-def _witness(
+def witness(
     session: Session, history: SeriesHistory, shift: Shift, doubt: float, now: datetime
 ) -> Candidate:
+    """Give the change of a series that ``shift`` shows, at the place of its cause."""
     series, recent = history.series, history.recent
     shown = (
         change.id

@@ -40,6 +40,8 @@ class FindingRow(ProjectOwned, Base):
     """The node, if it is the cause."""
     share: Mapped[float | None]
     """How much slower than before the node is."""
+    drifts: Mapped[bool] = mapped_column(default=False)
+    """Whether its change came little by little, over several revisions."""
     owner: Mapped[str] = mapped_column(String(100))
     note: Mapped[str] = mapped_column(Text)
     due_on: Mapped[date | None] = mapped_column(Date)

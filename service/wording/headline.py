@@ -46,7 +46,8 @@ def headline_words(headline: Statement, verb: str, subject: str = "") -> str:
         longer = ("longer", "shorter") if facts["unit"] == "s" else ("higher", "lower")
         way, subject = longer[most < 0], f"{quantity_names.title(metric_name)} of {subject}"
     since = formats.revision(facts["first_bad"])
-    return f"{subject}{verb} {by} {way} since {since}"
+    slowly = ", little by little" if facts.get("gradual") else ""
+    return f"{subject}{verb} {by} {way}{slowly} since {since}"
 
 
 TITLE_WORDS = 7

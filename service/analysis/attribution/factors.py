@@ -35,8 +35,9 @@ def headline(question: Question, rule: AxisRule | None) -> Statement:
         most=moved[-1].effect,
         alike=sum(one.is_alike(middle) for one in moved) >= ALIKE * len(moved),
         first_bad=question.first_bad,
-        author=question.author,
-        title=question.title,
+        author="" if question.gradual else question.author,
+        title="" if question.gradual else question.title,
+        gradual=question.gradual,
     )
 
 

@@ -112,6 +112,8 @@ class Question:
     """Author of ``first_bad``; empty if unknown."""
     title: str = ""
     """First line of its commit message; empty if unknown."""
+    gradual: bool = False
+    """Whether the change came little by little, over several revisions."""
     hardware: str = ""
     also_on: frozenset[str] = frozenset()
     """Other workers on which other cells moved."""

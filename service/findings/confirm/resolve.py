@@ -185,7 +185,8 @@ class _Confirmation:
         placed = self._placed(reading)
         row.change_id = placed.id
         # Beside each other the revisions show the place; what is around them, the history shows.
-        blur = 0 if beside else misplaced_by(placed.change.effect, history.analysis.noise)
+        # If the last good one is at the new level by now, the change may begin there.
+        blur = 0 if beside else max(1, misplaced_by(placed.change.effect, history.analysis.noise))
         candidate = Candidate(
             series=self.series,
             placed=placed,

@@ -1,0 +1,201 @@
+"""Drifts: what moves a little with each of several revisions is one finding, which grows."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from statistics import fmean, median, pstdev
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from service.analysis.drift import is_gradual
+from service.findings import causes, rules
+from service.findings.bad_nodes import slow_periods
+from service.findings.gather_evidence import members
+from service.findings.rules import ACTIVE, DRIFT, NEAR, REFUTED, Candidate, SlowPeriods
+from service.findings.shift import Shift, shift_between
+from service.findings.suspicion import ENOUGH, LEAST_SCALE, Baseline, points_before
+from service.history import revisions
+from service.history.analysis import Histories
+from service.history.series_history import RecentPoint, SeriesHistory
+from service.models import FindingRow, FindingSeries
+from service.schemas.findings import Cause, Certainty
+
+NEWEST = 3
+"""Points at the end that say how far a drift has come."""
+LEVELS_BEFORE = 8
+"""Revisions before a drift that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Continued:
+    """A finding, and the changes that go on from where it began."""
+
+    row: FindingRow
+    changes: tuple[Candidate, ...]
+
+
+def continued(histories: Histories, group: Sequence[Candidate]) -> Continued | None:
+    """Find the open finding that changes of one cause go on from, as a drift does.
+
+    What drifts moves some cases in one week and others in the next, and is told once. If a drift
+    is known and the changes have another cause as well, only the small ones go on from it.
+    """
+    for row in _near(histories.session, group[0]):
+        about = members(histories.session, row)
+        workloads = {member.series.case.workload for member in about}
+        inside = tuple(
+            one
+            for one in group
+            if one.series.case.workload in workloads and causes.same_cause(one, about)
+        )
+        if not inside:
+            continue
+        if len(inside) == len(group):
+            if _goes_on(histories, row, about, group):
+                return Continued(row, inside)
+        elif row.drifts:
+            cause = max(abs(one.placed.change.effect) for one in group if one not in inside)
+            small = tuple(one for one in inside if _is_small(one, cause))
+            if small:
+                return Continued(row, small)
+    return None
+
+
+def _is_small(change: Candidate, cause: float) -> bool:
+    return abs(change.placed.change.effect) < causes.LEAST_PART * cause
+
+
+def _near(session: Session, change: Candidate) -> Iterable[FindingRow]:
+    """Open findings that began so near a change that it may go on from there; the last first."""
+    project = change.series.project
+    first, last = (
+        revisions.beside(session, change.placed.first_bad_at, project, by) for by in (-DRIFT, DRIFT)
+    )
+    return session.scalars(
+        select(FindingRow)
+        .where(FindingRow.project == project, FindingRow.kind == change.kind)
+        .where(FindingRow.state.in_(ACTIVE), FindingRow.first_bad_at.between(first, last))
+        .order_by(FindingRow.first_bad_at.desc(), FindingRow.id.desc())
+    ).all()
+
+
+def _goes_on(
+    histories: Histories, row: FindingRow, about: Sequence[Candidate], group: Sequence[Candidate]
+) -> bool:
+    head = group[0]
+    unexplained = row.cause == Cause.UNKNOWN and row.certainty == Certainty.CONFIRMED
+    if head.not_by_code and (row.drifts or unexplained):
+        return True  # nothing begins here, and the old level was left before
+    metric = head.series.metric
+    ids = {one.series.id for one in [*about, *group] if one.series.metric == metric}
+    since = min(row.first_bad_at, head.placed.first_bad_at)
+    begin = revisions.beside(histories.session, since, head.series.project, -NEAR)
+    ill = slow_periods(histories.session)
+    return _is_gradual([histories.of(one) for one in sorted(ids)], begin, ill)
+
+
+def _is_gradual(among: Sequence[SeriesHistory], begin: datetime, ill: SlowPeriods) -> bool:
+    """Return True if the levels of some series, taken together, move along a ramp."""
+    by_revision: dict[datetime, list[float]] = defaultdict(list)
+    scales = []
+    for history in among:
+        logs = list(_logs(history, begin, ill))
+        for point, log in logs:
+            by_revision[point.revision_at].append(log)
+        if logs and history.analysis.noise is not None:
+            scales.append(max(history.analysis.noise.scale, LEAST_SCALE))
+    before = sorted(at for at in by_revision if at < begin)[-LEVELS_BEFORE:]
+    since = sorted(at for at in by_revision if at >= begin)
+    if len(before) < ENOUGH or not since:
+        return False
+    levels = [fmean(by_revision[at]) for at in [*before, *since]]
+    common = pstdev(levels[: len(before)])  # what all of them share from night to night
+    errors = [
+        max(median(scales) / math.sqrt(len(by_revision[at])), common) for at in [*before, *since]
+    ]
+    return is_gradual(levels, errors, len(since))
+
+
+def _logs(
+    history: SeriesHistory, begin: datetime, ill: SlowPeriods
+) -> Iterator[tuple[RecentPoint, float]]:
+    """Yield points with ln of their value over the level before a place, each worker's own."""
+    recent, noise = history.recent, history.analysis.noise
+    index = recent.index_of(begin)
+    if index is None or noise is None:
+        return
+    earlier = _before(history, index, ill)
+    if len(earlier) < ENOUGH:
+        return
+    usual = Baseline.of((point.worker, point.value) for point in earlier)
+    later = [p for p in recent.points[index - recent.first :] if not rules.by_ill(p, ill)]
+    for point in (*earlier, *later):
+        value = usual.alike(point.worker, point.value)
+        if min(value, usual.level) > 0:
+            yield point, math.log(value / usual.level)
+
+
+def _before(history: SeriesHistory, index: int, ill: SlowPeriods) -> Sequence[RecentPoint]:
+    known = [change.change.index for change in history.analysis.changes]
+    earlier = points_before(history.recent, index, known)
+    return [point for point in earlier if not rules.by_ill(point, ill)]
+
+
+def moved_by_now(
+    session: Session,
+    row: FindingRow,
+    about: Sequence[Candidate],
+    among: Sequence[SeriesHistory],
+) -> Iterator[tuple[SeriesHistory, Shift]]:
+    """Yield the series of a drift's workloads with how far they have come since it began.
+
+    Series that another cause moves meanwhile are left out: how far each moved them is not known.
+    """
+    project, workloads = about[0].series.project, {one.series.case.workload for one in about}
+    place = min(member.placed.first_bad_at for member in about)
+    begin, last = (revisions.beside(session, place, project, by) for by in (-NEAR, DRIFT))
+    ill, mixed = slow_periods(session), _of_others(session, row, begin, last)
+    for history in among:
+        if history.series.case.workload not in workloads or history.series.id in mixed:
+            continue
+        shift = _shift_by_now(history, (begin, place, last), ill)
+        if shift is not None:
+            yield history, shift
+
+
+def _of_others(
+    session: Session, row: FindingRow, begin: datetime, last: datetime
+) -> frozenset[str]:
+    """Give the series that other findings report a change of in some time."""
+    link = FindingSeries
+    query = (
+        select(link.series_id)
+        .join(FindingRow, FindingRow.id == link.finding_id)
+        .where(link.finding_id != row.id, FindingRow.state.not_in(REFUTED))
+        .where(
+            link.first_bad_at.between(begin, last) | link.ended_at.between(begin, last),
+        )
+    )
+    return frozenset(session.scalars(query))
+
+
+def _shift_by_now(
+    history: SeriesHistory, drift: tuple[datetime, datetime, datetime], ill: SlowPeriods
+) -> Shift | None:
+    """Hold the newest points of a drift against those before it.
+
+    ``drift`` gives the places where it surely had not begun, where it had, and where it is over.
+    """
+    recent = history.recent
+    index, at, last = map(recent.index_of, drift)
+    if index is None or at is None or last is None:
+        return None
+    points = recent.points[at - recent.first : last + 1 - recent.first]
+    later = [point for point in points if not rules.by_ill(point, ill)]
+    shift = shift_between(history, _before(history, index, ill), later[-NEWEST:])
+    return None if shift is None else replace(shift, at=at)
