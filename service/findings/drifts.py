@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean, median, pstdev
 
@@ -113,11 +113,11 @@ def _is_gradual(among: Sequence[SeriesHistory], begin: datetime, ill: SlowPeriod
     since = sorted(at for at in by_revision if at >= begin)
     if len(before) < ENOUGH or not since:
         return False
-    levels = [fmean(by_revision[at]) for at in [*before, *since]]
+    logs_of = [by_revision[at] for at in (*before, *since)]
+    levels = [fmean(one) for one in logs_of]
     common = pstdev(levels[: len(before)])  # what all of them share from night to night
-    errors = [
-        max(median(scales) / math.sqrt(len(by_revision[at])), common) for at in [*before, *since]
-    ]
+    scale = median(scales)
+    errors = [max(scale / math.sqrt(len(one)), common) for one in logs_of]
     return is_gradual(levels, errors, len(since))
 
 
@@ -197,5 +197,4 @@ def _shift_by_now(
         return None
     points = recent.points[at - recent.first : last + 1 - recent.first]
     later = [point for point in points if not rules.by_ill(point, ill)]
-    shift = shift_between(history, _before(history, index, ill), later[-NEWEST:])
-    return None if shift is None else replace(shift, at=at)
+    return shift_between(history, at, _before(history, index, ill), later[-NEWEST:])

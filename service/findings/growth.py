@@ -129,11 +129,10 @@ def _go_on(
 def _farther(session: Session, row: FindingRow, history: SeriesHistory, shift: Shift) -> bool:
     """Note how far a drift has come in a series; True if that is farther than what is said."""
     link = session.get_one(FindingSeries, (row.id, history.series.id))
-    effect = math.expm1(shift.log)
-    if link.ended or effect * link.effect <= 0 or abs(effect) < FARTHER * abs(link.effect):
+    same_way = shift.effect * link.effect > 0
+    if link.ended or not same_way or abs(shift.effect) < FARTHER * abs(link.effect):
         return False
-    link.effect, link.before, link.after = effect, shift.before, shift.after
-    link.effect_low = math.expm1(shift.log - 1.96 * shift.error)
-    link.effect_high = math.expm1(shift.log + 1.96 * shift.error)
+    for name in ("effect", "effect_low", "effect_high", "before", "after"):
+        setattr(link, name, getattr(shift, name))
     session.flush()
     return True

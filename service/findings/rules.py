@@ -50,9 +50,9 @@ class Candidate:
     not_reproduced: bool = False
     """Whether it was measured again, and was not there."""
     not_by_code: bool = False
-    """Whether measuring again found the revisions on both sides at the new level."""
+    """Whether both of its revisions were at the new level when measured again."""
     drifts: bool = False
-    """Whether it came little by little."""
+    """Whether it is a drift, not a step."""
     back: PlacedChange | None = None
     """What takes it back, if that is known as soon as the change itself."""
     least: float = LEAST_EFFECT

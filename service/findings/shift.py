@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 
@@ -14,6 +14,8 @@ from service.history.series_history import EDGE, RecentPoint, SeriesHistory
 
 OF_A_MEDIAN = math.pi / 2
 """Variance of a median, beside that of a mean of as many values."""
+NORMAL_95 = 1.96
+"""Standard deviations on either side that hold 95 % of a normal distribution."""
 CLEAR = 3.0
 """Standard deviations."""
 UNKNOWN_NODE = 0.005
@@ -42,6 +44,21 @@ class Shift:
         return math.log(self.after / self.before)
 
     @property
+    def effect(self) -> float:
+        """Size as a share of the level before."""
+        return math.expm1(self.log)
+
+    @property
+    def effect_low(self) -> float:
+        """Lower end of the 95 % interval of ``effect``."""
+        return math.expm1(self.log - NORMAL_95 * self.error)
+
+    @property
+    def effect_high(self) -> float:
+        """Upper end of it."""
+        return math.expm1(self.log + NORMAL_95 * self.error)
+
+    @property
     def is_clear(self) -> bool:
         """Return True if noise alone seldom looks like that."""
         return abs(self.log) >= CLEAR * self.error
@@ -67,16 +84,19 @@ def shift_at(
     earlier = [p for p in points_before(recent, index, far) if not by_ill(p, ill)]
     points = recent.points[index - recent.first : end - recent.first]
     later = [point for point in points if not by_ill(point, ill)]
-    shift = shift_between(history, earlier, later)
-    return None if shift is None else replace(shift, at=index)
+    return shift_between(history, index, earlier, later)
 
 
 def shift_between(
-    history: SeriesHistory, earlier: Sequence[RecentPoint], later: Sequence[RecentPoint]
+    history: SeriesHistory,
+    at: int,
+    earlier: Sequence[RecentPoint],
+    later: Sequence[RecentPoint],
 ) -> Shift | None:
     """Hold later points of a series against earlier ones, each worker against its past.
 
-    None if there are too few of them, or if the noise of the series is not known.
+    ``at`` is the number of the first point of the new side. None if a side has too few points, or
+    if the noise of the series is not known.
     """
     noise = history.analysis.noise
     if len(earlier) < ENOUGH or not later or noise is None:
@@ -91,7 +111,7 @@ def shift_between(
     offset = UNKNOWN_NODE if strange else 0.0
     counts = _variance_of_median(len(earlier)) + _variance_of_median(len(later))
     return Shift(
-        at=history.recent.number_of(later[0].result_id) or 0,
+        at=at,
         before=usual.level,
         after=after,
         error=math.hypot(scale * math.sqrt(counts), offset),

@@ -125,9 +125,9 @@ def witness(
     )
     point = ChangePoint(
         index=shift.at,
-        effect=math.expm1(shift.log),
-        effect_low=math.expm1(shift.log - 1.96 * shift.error),
-        effect_high=math.expm1(shift.log + 1.96 * shift.error),
+        effect=shift.effect,
+        effect_low=shift.effect_low,
+        effect_high=shift.effect_high,
         before=shift.before,
         after=shift.after,
         improvement=(shift.log > 0) == (series.direction is Direction.HIGHER),

@@ -41,7 +41,7 @@ class FindingRow(ProjectOwned, Base):
     share: Mapped[float | None]
     """How much slower than before the node is."""
     drifts: Mapped[bool] = mapped_column(default=False)
-    """Whether its change came little by little, over several revisions."""
+    """Whether its change is a drift over several revisions, not a step."""
     owner: Mapped[str] = mapped_column(String(100))
     note: Mapped[str] = mapped_column(Text)
     due_on: Mapped[date | None] = mapped_column(Date)

@@ -113,7 +113,7 @@ class Question:
     title: str = ""
     """First line of its commit message; empty if unknown."""
     gradual: bool = False
-    """Whether the change came little by little, over several revisions."""
+    """Whether the change is a drift over several revisions, not a step."""
     hardware: str = ""
     also_on: frozenset[str] = frozenset()
     """Other workers on which other cells moved."""

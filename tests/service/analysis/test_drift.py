@@ -9,7 +9,7 @@ from service.analysis.drift import is_gradual
 
 QUIET = [0.0] * 8
 ERROR = 0.0006
-"""Of a level that a dozen cells with a noise of 0.2 % measure together."""
+"""Standard error of the mean of twelve cells with a noise of 0.2 %."""
 RAMP = [-0.0025 * (night + 1) for night in range(6)]
 
 
