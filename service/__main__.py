@@ -30,6 +30,9 @@ from service.settings import Settings
 
 log = logging.getLogger(__name__)
 
+NICENESS = 10
+"""Of the analysis: it takes the processors that requests leave."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve, or analyse, until SIGINT or SIGTERM; return the exit code."""
@@ -55,6 +58,7 @@ def _analyse(settings: Settings) -> int:
     database = Database(settings.url)
     check(database)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    os.nice(NICENESS)
     log.info("analysis runs as process %d", os.getpid())
     with suppress(KeyboardInterrupt):
         pipeline.run(database, settings.sweep_s, settings.confirmations)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
@@ -35,8 +34,6 @@ from service.history.series_history import SeriesHistory
 
 log = logging.getLogger(__name__)
 
-SHARE = 0.25
-"""Of one core, at most: analysis waits, requests do not."""
 GROUP = 16
 """Series whose analyses are stored in one transaction. Each commit waits for the disk; on SQLite
 nobody else writes meanwhile, for some 50 ms."""
@@ -92,46 +89,28 @@ def run(database: Database, every_s: float, daily: int) -> NoReturn:
         time.sleep(every_s)
 
 
-def look(
-    database: Database, rest: Callable[[float], object] = time.sleep, daily: int = DAILY
-) -> Looked:
-    """Analyse what waits.
-
-    Args:
-        database: where it waits, and what is written.
-        rest: is given seconds to leave the processor to others.
-        daily: suspicions that may be measured again in a day.
-    """
+def look(database: Database, daily: int = DAILY) -> Looked:
+    """Analyse what waits, and measure again at most ``daily`` suspicions in a day."""
     with database.reading() as session:
         due, ill = pending.pending_series(session), slow_periods(session)
     analysed: list[str] = []
     waiting = sorted(due.since.items())
     for at in range(0, len(waiting), GROUP):
-        with _sparing(rest):
-            analysed += _analyse_group(database, waiting[at : at + GROUP])
+        analysed += _analyse_group(database, waiting[at : at + GROUP])
     if not due.notes:
         return Looked(0)
     news = []
     for series_id in analysed:
-        with _sparing(rest):
-            series = _news(database, series_id, due.since[series_id], ill, daily)
-            if series and (series.believable or series.suspicious):
-                news.append(series)
-    with _sparing(rest):
-        with database.reading() as session:
-            compared = compare_nodes(session)
-            likely = growing(Histories(session), analysed)
-        with database.writing() as session:
-            alone(session, _FINDINGS)
-            now = now_of(session)
-            return conclude(session, due.notes, news, compared, now, daily, likely)
-
-
-@contextmanager
-def _sparing(rest: Callable[[float], object]) -> Iterator[None]:
-    begun = time.perf_counter()
-    yield
-    rest((time.perf_counter() - begun) * (1 / SHARE - 1))
+        series = _news(database, series_id, due.since[series_id], ill, daily)
+        if series and (series.believable or series.suspicious):
+            news.append(series)
+    with database.reading() as session:
+        compared = compare_nodes(session)
+        likely = growing(Histories(session), analysed)
+    with database.writing() as session:
+        alone(session, _FINDINGS)
+        now = now_of(session)
+        return conclude(session, due.notes, news, compared, now, daily, likely)
 
 
 def _analyse_group(database: Database, group: Sequence[tuple[str, datetime]]) -> list[str]:

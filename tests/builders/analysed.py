@@ -44,14 +44,14 @@ def analyse(database: Database) -> Analysed:
     with database.writing() as session:
         _measure(session)
         exclusions.exclude(session, EXCLUDED, f"fan broken {HOSTILE}", HOSTILE, long.START)
-    assert pipeline.look(database, lambda _: None, daily=0).opened
+    assert pipeline.look(database, daily=0).opened
     with database.writing() as session:
         now = datetime.now(UTC)
         (finding,) = findings.list_findings(session).items
         plan = Plan(HOSTILE, f"look at the driver\n{HOSTILE}", (now - timedelta(days=3)).date())
         findings.plan(session, finding.id, plan, "ada", now)
         _suspect(session, now)
-    assert pipeline.look(database, lambda _: None).begun
+    assert pipeline.look(database).begun
     with database.writing() as session:
         (node,) = open_bad_node(session, _slow("x"), finding.comparability, now)
     return Analysed(finding.id, node)

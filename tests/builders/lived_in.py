@@ -159,7 +159,7 @@ def _schedules(client: TestClient, database: Database) -> None:
 
 def _opinions(client: TestClient, database: Database) -> None:
     """What people say of results and findings."""
-    assert pipeline.look(database, lambda _: None).notes
+    assert pipeline.look(database).notes
     with database.reading() as session:
         finding = session.scalars(select(FindingRow.id)).one()
         first = select(Point.result_id).distinct().order_by(Point.result_id).limit(2)

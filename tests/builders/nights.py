@@ -102,7 +102,7 @@ class Team:
         while self._work():
             list(comparisons.advance_after(self.database, ""))
             opened += confirm.follow_all(self.database)
-            while (looked := pipeline.look(self.database, lambda _: None, self.daily)).notes:
+            while (looked := pipeline.look(self.database, self.daily)).notes:
                 opened += looked.opened
             list(comparisons.advance_after(self.database, ""))
         return opened

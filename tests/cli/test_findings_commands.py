@@ -44,7 +44,7 @@ def service(
         with database.writing() as session:
             long.prepare(session)
             long.add(session, {n: float(v) for n, v in enumerate(level)})
-        pipeline.look(database, rest=lambda _: None)
+        pipeline.look(database)
         tokens = {}
         for kind in (TokenKind.ADMIN, TokenKind.SUBMIT):
             with database.writing() as session:

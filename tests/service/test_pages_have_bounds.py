@@ -204,7 +204,7 @@ def test_every_page_and_answer_has_a_bound_whatever_a_child_printed(
         history(client, hand, "unet", plain),
         history(client, hand, "resnet50", largest),
     ]
-    assert pipeline.look(database_of(client), lambda _: None, daily=0).opened
+    assert pipeline.look(database_of(client), daily=0).opened
     for found in client.get(f"{API}/findings").json()["items"]:
         own = next(one for one in both if found["first_bad"].startswith(one.workload))
         own.ids["finding_id"] = found["id"]

@@ -2,7 +2,7 @@
 
     PYTHONPATH=.:tests python -m trials.detection.night [--profile]
 
-Some jobs are judged by ``service.findings.pipeline.look`` on a SQLite file, without its rests; the
+Some jobs are judged by ``service.findings.pipeline.look`` on a SQLite file; the
 figures are scaled to all. Noise is 0.3 %; every fifth series has a step of 2 % at its middle.
 """
 
@@ -43,13 +43,13 @@ def main() -> None:
         database = Database(url)
         prepared(database)
         add(database, range(POINTS - 1))
-        pipeline.look(database, rest=lambda seconds: None, daily=0)
+        pipeline.look(database, daily=0)
         add(database, range(POINTS - 1, POINTS))
         profile = cProfile.Profile()
         if arguments.profile:
             profile.enable()
         wall, processor = time.perf_counter(), time.process_time()
-        looked = pipeline.look(database, rest=lambda seconds: None, daily=0)
+        looked = pipeline.look(database, daily=0)
         profile.disable()
         wall, processor = time.perf_counter() - wall, time.process_time() - processor
         database.close()

@@ -60,7 +60,7 @@ def profiled() -> Profile:
                 long.add(session, {number: value})
             profile = Profile()
             sys.setprofile(profile)
-            looked = pipeline.look(database, lambda _: None, daily=0)
+            looked = pipeline.look(database, daily=0)
             sys.setprofile(None)
             if looked.opened:
                 database.close()

@@ -119,7 +119,7 @@ class Nights:
         began_s, began_wall_s = time.process_time(), time.perf_counter()
         list(comparisons.advance_after(self.database, ""))
         confirm.follow_all(self.database)
-        while pipeline.look(self.database, lambda _: None).notes:
+        while pipeline.look(self.database).notes:
             pass
         list(comparisons.advance_after(self.database, ""))
         self.analysis_s += time.process_time() - began_s

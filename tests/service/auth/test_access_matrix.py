@@ -284,7 +284,7 @@ class World:
             long.prepare(session, project=PROJECTS["own"])
             values = {n: float(v) for n, v in enumerate(level)}
             long.add(session, values, project=PROJECTS["own"])
-        pipeline.look(self.doorman.database, rest=lambda _: None)
+        pipeline.look(self.doorman.database)
         with self.doorman.database.writing() as session:
             for model in (Submission, Job, SeriesRow, FindingRow):
                 session.execute(update(model).values(project=PROJECTS["own"]))

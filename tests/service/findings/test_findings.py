@@ -19,6 +19,7 @@ from service.analysis.detection.change import ChangePoint
 from service.database.session import Database
 from service.errors import Conflict
 from service.findings import confirm, gather_evidence, opening, pipeline
+from service.findings.bad_nodes import Compared
 from service.findings.rules import Candidate
 from service.history import (
     analysis,
@@ -634,18 +635,21 @@ def test_a_change_and_its_return_in_one_look_are_told_as_if_seen_one_by_one(
     assert outcomes[0][0][1] is FindingState.RESOLVED
 
 
-def test_two_services_that_look_at_once_tell_of_a_change_once(database: Database) -> None:
+def test_two_services_that_look_at_once_tell_of_a_change_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with database.writing() as session:
         long.prepare(session)
         long.add(session, dict(enumerate(noisy(STEADY + DROPPED))))
-    rests: list[float] = []
+    compare, others = pipeline.compare_nodes, iter([database])
 
-    def another(seconds: float) -> None:
-        """Between following a series and opening findings, another service looks too."""
-        rests.append(seconds)
-        if len(rests) == 2:
-            pipeline.look(database, lambda _: None, daily=0)
+    def after_another(session: Session) -> tuple[Compared, ...]:
+        """Another service looks too, between following a series and opening findings."""
+        if (other := next(others, None)) is not None:
+            assert pipeline.look(other, daily=0).opened
+        return compare(session)
 
-    pipeline.look(database, another, daily=0)
+    monkeypatch.setattr(pipeline, "compare_nodes", after_another)
+    assert not pipeline.look(database, daily=0).opened
     with database.reading() as session:
         assert len(findings.list_findings(session).items) == 1

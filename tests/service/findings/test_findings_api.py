@@ -24,7 +24,7 @@ def finding(client: TestClient) -> dict[str, Any]:
     with database_of(client).writing() as session:
         long.prepare(session)
         long.add(session, {n: float(v) for n, v in enumerate(np.array(level) * noise)})
-    pipeline.look(database_of(client), rest=lambda _: None)
+    pipeline.look(database_of(client))
     (told,) = client.get(f"{API}/findings").json()["items"]
     assert isinstance(told, dict)
     return told
@@ -160,7 +160,7 @@ def test_a_series_with_zeros_says_what_its_shares_are_of(client: TestClient) -> 
     with database_of(client).writing() as session:
         long.prepare(session)
         long.add(session, {n: float(v) for n, v in enumerate(random.normal(0.0, 5.0, 40))})
-    pipeline.look(database_of(client), rest=lambda _: None)
+    pipeline.look(database_of(client))
     told = client.get(f"{API}/series/{long.SERIES}/analysis").json()
     size = told["noise"]["typical_size"]
     assert told["noise"]["scale"] * size == pytest.approx(5.0, rel=0.5)

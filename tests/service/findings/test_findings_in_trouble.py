@@ -94,7 +94,7 @@ def test_a_reading_that_is_no_number_keeps_no_regression_from_being_told(
     for number, value in enumerate(noisy(STEADY + DROPPED)):
         with database.writing() as session:
             long.add(session, {number: value})
-        pipeline.look(database, rest=lambda _: None, daily=0)
+        pipeline.look(database, daily=0)
     with database.reading() as session:
         assert pending.pending_series(session).notes == ()
         (finding,) = findings.list_findings(session).items
@@ -112,7 +112,7 @@ def test_a_change_that_the_database_does_not_take_holds_no_other_up(
         long.prepare(session)
         long.add(session, dict(enumerate(noisy(STEADY + DROPPED))))
     monkeypatch.setattr(opening, "_open_or_join", refused)
-    pipeline.look(database, rest=lambda _: None, daily=0)
+    pipeline.look(database, daily=0)
     with database.reading() as session:
         assert pending.pending_series(session).notes == ()
 
@@ -128,7 +128,7 @@ def test_a_series_whose_values_the_database_does_not_take_holds_no_other_up(
         long.prepare(session)
         long.add(session, {0: 100.0})
     monkeypatch.setattr(pipeline, where, refused)
-    pipeline.look(database, rest=lambda _: None, daily=0)
+    pipeline.look(database, daily=0)
     with database.reading() as session:
         assert pending.pending_series(session).notes == ()
 
@@ -145,8 +145,8 @@ def test_a_database_that_is_away_costs_no_change(
     with monkeypatch.context() as patched:
         patched.setattr(opening, "_open_or_join", away)
         with pytest.raises(OperationalError):
-            pipeline.look(database, rest=lambda _: None, daily=0)
-    assert pipeline.look(database, rest=lambda _: None, daily=0).opened
+            pipeline.look(database, daily=0)
+    assert pipeline.look(database, daily=0).opened
 
 
 def test_a_series_that_cannot_be_analysed_holds_no_other_up(
@@ -164,7 +164,7 @@ def test_a_series_that_cannot_be_analysed_holds_no_other_up(
         long.add(session, {number: value})
         long.add(session, {number: value}, series_id=long.OTHER, place=1)
         session.commit()
-        pipeline.look(database, rest=lambda _: None, daily=0)
+        pipeline.look(database, daily=0)
     assert pending.pending_series(session).notes == ()
     assert session.scalar(select(func.count()).select_from(FindingRow)) == 1
 
@@ -179,37 +179,45 @@ def test_a_finding_stands_while_its_series_cannot_be_analysed(
     with database.writing() as session:
         long.prepare(session)
         long.add(session, dict(enumerate(noisy(STEADY + DROPPED))))
-    (opened,) = pipeline.look(database, rest=lambda _: None, daily=0).opened
+    (opened,) = pipeline.look(database, daily=0).opened
     with database.writing() as session:
         long.add(session, {len(STEADY + DROPPED): 80.0})
     with monkeypatch.context() as patched:
         patched.setattr(analysis, "analyse", broken)
-        pipeline.look(database, rest=lambda _: None, daily=0)
+        pipeline.look(database, daily=0)
     with database.reading() as session:
         assert pending.pending_series(session).notes == ()
         assert session.get_one(FindingRow, opened).state == FindingState.OPEN
         assert analysis.load_analysis(session, long.SERIES).warnings[0].kind == "analysis_failed"
 
 
-@pytest.mark.parametrize("rests", range(3))
+@pytest.mark.parametrize(
+    ("step", "done"), [("_news", 0), ("_news", 1), ("compare_nodes", 0), ("conclude", 0)]
+)
 def test_what_a_process_leaves_when_it_ends_the_next_one_analyses(
-    database: Database, rests: int
+    database: Database, monkeypatch: pytest.MonkeyPatch, step: str, done: int
 ) -> None:
+    """It ends before a step, which was ``done`` so many times."""
+
     class Ended(BaseException):
         pass
 
-    def rest(_: float) -> None:
-        if next(ending):
+    went_on, calls = getattr(pipeline, step), iter(range(done))
+
+    def ends(*arguments: Any) -> Any:
+        if next(calls, None) is None:
             raise Ended
+        return went_on(*arguments)
 
     with database.writing() as session:
         long.prepare(session)
         for series, place in ((long.SERIES, 0), (long.OTHER, 1)):
             values = dict(enumerate(noisy(STEADY + DROPPED)))
             long.add(session, values, series_id=series, place=place)
-    ending = iter([False] * rests + [True])
-    with pytest.raises(Ended):
-        pipeline.look(database, rest=rest, daily=0)
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline, step, ends)
+        with pytest.raises(Ended):
+            pipeline.look(database, daily=0)
     with database.reading() as session:
         assert pending.pending_series(session).notes
-    assert pipeline.look(database, rest=lambda _: None, daily=0).opened
+    assert pipeline.look(database, daily=0).opened

@@ -130,7 +130,7 @@ def test_a_suspicion_that_cannot_be_formed_costs_no_finding(
         noise = np.exp(random.normal(0, 0.003, 32))
         levels = np.array([100.0] * 20 + [95.0] * 12) * noise
         long.add(session, {number: float(value) for number, value in enumerate(levels)})
-    assert pipeline.look(database, rest=lambda _: None).opened
+    assert pipeline.look(database).opened
 
 
 @pytest.mark.parametrize(

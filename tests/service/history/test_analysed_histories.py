@@ -242,7 +242,7 @@ def test_a_series_of_disturbed_points_alone_says_so_and_nothing_else(database: D
             "40 of 40 points were measured on a disturbed device (throttled) and are shown, and "
             "not analysed."
         )
-    assert not pipeline.look(database, lambda _: None).opened
+    assert not pipeline.look(database).opened
 
 
 def test_an_excluded_result_is_analysed_no_more_until_it_is_put_back(database: Database) -> None:
@@ -352,7 +352,7 @@ def test_a_database_that_is_busy_does_not_unmake_what_was_analysed(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_twelve(database)
-    pipeline.look(database, rest=lambda _: None, daily=0)
+    pipeline.look(database, daily=0)
     with database.writing() as session:
         long.add(session, {12: 101.0})
 
@@ -362,9 +362,9 @@ def test_a_database_that_is_busy_does_not_unmake_what_was_analysed(
     with monkeypatch.context() as patched:
         patched.setattr(analysis, "store", busy)
         with pytest.raises(DatabaseUnavailable):
-            pipeline.look(database, rest=lambda _: None, daily=0)
+            pipeline.look(database, daily=0)
     with database.reading() as session:
         assert analysis.load_analysis(session, long.SERIES).points == 12
-    pipeline.look(database, rest=lambda _: None, daily=0)
+    pipeline.look(database, daily=0)
     with database.reading() as session:
         assert analysis.load_analysis(session, long.SERIES).points == 13
