@@ -3,6 +3,8 @@
 causes.py               puts changes that have one cause together (pure)
 suspicion.py            finds suspicious points: what the history predicts, and what came (pure)
 drifts.py               tells what goes on from where a finding began, little by little
+growth.py               adds the series that show an open finding's cause later
+slow_series.py          takes out the series that a slow worker alone had moved
 witnesses.py            finds the other series that show a change whose cause is known
 rules.py                tells when a change becomes a finding and when a finding is over (pure)
 update.py               applies a new analysis to the findings that exist

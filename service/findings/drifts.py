@@ -16,6 +16,7 @@ from service.analysis.drift import is_gradual
 from service.findings import causes, rules
 from service.findings.bad_nodes import slow_periods
 from service.findings.gather_evidence import members
+from service.findings.queries import reported_places
 from service.findings.rules import ACTIVE, DRIFT, NEAR, REFUTED, Candidate, SlowPeriods
 from service.findings.shift import Shift, shift_between
 from service.findings.suspicion import ENOUGH, LEAST_SCALE, Baseline, points_before
@@ -95,16 +96,17 @@ def _goes_on(
     ids = {one.series.id for one in [*about, *group] if one.series.metric == metric}
     since = min(row.first_bad_at, head.placed.first_bad_at)
     begin = revisions.beside(histories.session, since, head.series.project, -NEAR)
-    ill = slow_periods(histories.session)
-    return _is_gradual([histories.of(one) for one in sorted(ids)], begin, ill)
+    return _is_gradual(histories.session, [histories.of(one) for one in sorted(ids)], begin)
 
 
-def _is_gradual(among: Sequence[SeriesHistory], begin: datetime, ill: SlowPeriods) -> bool:
+def _is_gradual(session: Session, among: Sequence[SeriesHistory], begin: datetime) -> bool:
     """Return True if the levels of some series, taken together, move along a ramp."""
     by_revision: dict[datetime, list[float]] = defaultdict(list)
     scales = []
+    ill, reported = slow_periods(session), reported_places(session, among)
     for history in among:
-        logs = list(_logs(history, begin, ill))
+        places = [one.at for one in reported[history.series.id]]
+        logs = list(_logs(history, begin, places, ill))
         for point, log in logs:
             by_revision[point.revision_at].append(log)
         if logs and history.analysis.noise is not None:
@@ -122,28 +124,29 @@ def _is_gradual(among: Sequence[SeriesHistory], begin: datetime, ill: SlowPeriod
 
 
 def _logs(
-    history: SeriesHistory, begin: datetime, ill: SlowPeriods
+    history: SeriesHistory, begin: datetime, reported: Sequence[int], ill: SlowPeriods
 ) -> Iterator[tuple[RecentPoint, float]]:
     """Yield points with ln of their value over the level before a place, each worker's own."""
     recent, noise = history.recent, history.analysis.noise
     index = recent.index_of(begin)
     if index is None or noise is None:
         return
-    earlier = _before(history, index, ill)
+    earlier = _before(history, index, reported, ill)
     if len(earlier) < ENOUGH:
         return
     usual = Baseline.of((point.worker, point.value) for point in earlier)
-    later = [p for p in recent.points[index - recent.first :] if not rules.by_ill(p, ill)]
+    later = rules.of_well_workers(recent.points[index - recent.first :], ill)
     for point in (*earlier, *later):
         value = usual.alike(point.worker, point.value)
         if min(value, usual.level) > 0:
             yield point, math.log(value / usual.level)
 
 
-def _before(history: SeriesHistory, index: int, ill: SlowPeriods) -> Sequence[RecentPoint]:
-    known = [change.change.index for change in history.analysis.changes]
-    earlier = points_before(history.recent, index, known)
-    return [point for point in earlier if not rules.by_ill(point, ill)]
+def _before(
+    history: SeriesHistory, index: int, reported: Sequence[int], ill: SlowPeriods
+) -> Sequence[RecentPoint]:
+    known = [*reported, *(change.change.index for change in history.analysis.changes)]
+    return rules.of_well_workers(points_before(history.recent, index, known), ill)
 
 
 def moved_by_now(
@@ -160,10 +163,12 @@ def moved_by_now(
     place = min(member.placed.first_bad_at for member in about)
     begin, last = (revisions.beside(session, place, project, by) for by in (-NEAR, DRIFT))
     ill, mixed = slow_periods(session), _of_others(session, row, begin, last)
+    reported = reported_places(session, among)
     for history in among:
         if history.series.case.workload not in workloads or history.series.id in mixed:
             continue
-        shift = _shift_by_now(history, (begin, place, last), ill)
+        places = [one.at for one in reported[history.series.id]]
+        shift = _shift_by_now(history, (begin, place, last), places, ill)
         if shift is not None:
             yield history, shift
 
@@ -185,16 +190,20 @@ def _of_others(
 
 
 def _shift_by_now(
-    history: SeriesHistory, drift: tuple[datetime, datetime, datetime], ill: SlowPeriods
+    history: SeriesHistory,
+    drift: tuple[datetime, datetime, datetime],
+    reported: Sequence[int],
+    ill: SlowPeriods,
 ) -> Shift | None:
     """Hold the newest points of a drift against those before it.
 
-    ``drift`` gives the places where it surely had not begun, where it had, and where it is over.
+    ``drift`` gives the places where it surely had not begun, where it had, and where it is over;
+    ``reported`` numbers the points at which other changes are reported.
     """
     recent = history.recent
     index, at, last = map(recent.index_of, drift)
     if index is None or at is None or last is None:
         return None
     points = recent.points[at - recent.first : last + 1 - recent.first]
-    later = [point for point in points if not rules.by_ill(point, ill)]
-    return shift_between(history, at, _before(history, index, ill), later[-NEWEST:])
+    later = rules.of_well_workers(points, ill)
+    return shift_between(history, at, _before(history, index, reported, ill), later[-NEWEST:])

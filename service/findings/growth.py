@@ -27,7 +27,7 @@ from service.schemas.findings import FindingKind
 log = logging.getLogger(__name__)
 
 GROWING = 5
-"""Newest findings that are looked at for more series of the same cause."""
+"""Newest findings that series may join, or leave."""
 FARTHER = 1.1
 """Times what is said of a drift, from which on it is said again."""
 
@@ -39,15 +39,20 @@ def growing(histories: Histories, analysed: Collection[str]) -> dict[str, list[s
     have new points.
     """
     session = histories.session
-    newest = select(FindingRow).where(
-        FindingRow.kind != FindingKind.BAD_NODE, FindingRow.state.in_(ACTIVE)
-    )
     found: dict[str, list[str]] = {}
-    for row in session.scalars(newest.order_by(FindingRow.first_bad_at.desc()).limit(GROWING)):
+    for row in newest(session):
         about = members(session, row)
         if min(about[0].placed.change.before, about[0].placed.change.after) > 0:
             found[row.id] = list(_show(histories, row, about, analysed))
     return {finding: series for finding, series in found.items() if series}
+
+
+def newest(session: Session) -> Sequence[FindingRow]:
+    """Give the newest findings that ask for attention and are not about a node."""
+    query = select(FindingRow).where(
+        FindingRow.kind != FindingKind.BAD_NODE, FindingRow.state.in_(ACTIVE)
+    )
+    return session.scalars(query.order_by(FindingRow.first_bad_at.desc()).limit(GROWING)).all()
 
 
 def _show(

@@ -104,6 +104,7 @@ ACTIONS: dict[str, Action] = {
 STEPS = {
     "open": "found it",
     "join": "added series",
+    "leave": "took out series that a slow worker alone had moved",
     "move": "moved it",
     "plan": "planned",
     **{name: action.past for name, action in ACTIONS.items()},

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 
-from sqlalchemy import or_, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from benchmarks.catalog.metrics import reading_order
@@ -31,8 +31,9 @@ from service.findings.rules import (
     Candidate,
     Remeasured,
 )
+from service.findings.suspicion import LEVEL_POINTS
 from service.findings.update import settle
-from service.findings.witnesses import is_explained
+from service.findings.witnesses import LATE, is_explained
 from service.history.analysis import Histories
 from service.history.changes import alike
 from service.history.series_history import PlacedChange
@@ -89,7 +90,9 @@ def _open_or_join(
 ) -> list[str]:
     """Add the changes to the finding about their cause, or open one; its id, if so."""
     session = histories.session
-    group = [change for change in group if not is_explained(session, change.series, change.rank)]
+    # What the last good revision shows as well began before it, nobody knows how long.
+    late = LEVEL_POINTS if any(change.not_by_code for change in group) else LATE
+    group = [one for one in group if not is_explained(session, one.series, one.rank, late)]
     if group and (drift := continued(histories, group)) is not None:
         go_on(histories, drift, now)
         group = [candidate for candidate in group if candidate not in drift.changes]
@@ -231,7 +234,7 @@ def join(histories: Histories, row: FindingRow, group: Sequence[Candidate], now:
     known = members(session, row)
     fresh = {candidate.series.id for candidate in group}
     whole = [candidate for candidate in known if candidate.series.id not in fresh] + list(group)
-    _link(session, row.id, group, first=len(known))
+    _link(session, row.id, group, first=_next_place(session, row.id))
     names = ", ".join(f"{one.series.case.key} {one.series.metric}" for one in group)
     lifecycle.record(session, row.id, "join", now, detail=names)
     if row.state in ACTIVE:
@@ -265,6 +268,11 @@ def _end(session: Session, row: FindingRow, group: Sequence[Candidate], now: dat
     back = next((candidate.back for candidate in group if candidate.back is not None), None)
     if back is not None:
         settle(session, row, back.first_bad, now)
+
+
+def _next_place(session: Session, finding_id: str) -> int:
+    last = select(func.max(FindingSeries.place)).where(FindingSeries.finding_id == finding_id)
+    return session.scalars(last).one() + 1
 
 
 def _link(session: Session, finding_id: str, group: Sequence[Candidate], first: int) -> None:

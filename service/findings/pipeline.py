@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from service.database.failures import passes
 from service.database.session import Database, alone, now_of
-from service.findings import confirm
+from service.findings import confirm, slow_series
 from service.findings.bad_nodes import Compared, compare_nodes, slow_periods, watch_nodes
 from service.findings.candidate_changes import candidates
 from service.findings.confirm import Suspicion
@@ -228,6 +228,7 @@ def conclude(
     """
     nodes = watch_nodes(session, compared, now)
     histories = Histories(session, [series.history for series in news])
+    slow_series.take_out(histories, now)
     grow(histories, likely, now)
     current = [_up_to_date(session, series, now) for series in news]
     suspicious = [suspicion for series in current for suspicion in series.suspicious]

@@ -99,8 +99,15 @@ class ReportedPlace:
         """Return True if a change at a point may be what is reported, or go on from there."""
         if (effect > 0) != (self.effect > 0):
             return False
-        goes_on = self.at <= index <= self.until and abs(effect) <= ALIKE * abs(self.effect)
+        goes_on = self.at <= index <= self.until and self._as_large_as(effect)
         return abs(index - self.at) <= EDGE or goes_on
+
+    def explains(self, index: int, effect: float) -> bool:
+        """Return True if what is reported explains all of a change at a point."""
+        return self.holds(index, effect) and self._as_large_as(effect)
+
+    def _as_large_as(self, effect: float) -> bool:
+        return abs(effect) <= ALIKE * abs(self.effect)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +197,11 @@ def by_ill(point: RecentPoint, ill: SlowPeriods) -> bool:
         since <= point.revision_at and (until is None or point.measured_at < until)
         for since, until in ill.get(point.worker, ())
     )
+
+
+def of_well_workers(points: Iterable[RecentPoint], ill: SlowPeriods) -> list[RecentPoint]:
+    """Give the points that no worker measured while it was slow."""
+    return [point for point in points if not by_ill(point, ill)]
 
 
 def beside_ill(tail: RecentPoints, index: int, ill: SlowPeriods) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 
-from service.findings.rules import ReportedPlace, SlowPeriods, by_ill
+from service.findings.rules import ReportedPlace, SlowPeriods, of_well_workers
 from service.findings.suspicion import ENOUGH, LEAST_SCALE, Baseline, points_before
 from service.history.series_history import EDGE, RecentPoint, SeriesHistory
 
@@ -81,9 +81,8 @@ def shift_at(
     known += [place.at for place in reported]
     far = [place for place in known if abs(place - index) > EDGE]
     end = min((place for place in far if place > index), default=recent.first + len(recent.points))
-    earlier = [p for p in points_before(recent, index, far) if not by_ill(p, ill)]
-    points = recent.points[index - recent.first : end - recent.first]
-    later = [point for point in points if not by_ill(point, ill)]
+    earlier = of_well_workers(points_before(recent, index, far), ill)
+    later = of_well_workers(recent.points[index - recent.first : end - recent.first], ill)
     return shift_between(history, index, earlier, later)
 
 

@@ -263,8 +263,8 @@ def _suspicion(
     series, tail = history.series, history.recent
     at = index - tail.first
     end = min((place for place in known if place > index), default=tail.first + len(tail.points))
-    earlier = [p for p in points_before(tail, index, known) if not rules.by_ill(p, ill)]
-    later = [p for p in tail.points[max(0, at) : end - tail.first] if not rules.by_ill(p, ill)]
+    earlier = rules.of_well_workers(points_before(tail, index, known), ill)
+    later = rules.of_well_workers(tail.points[max(0, at) : end - tail.first], ill)
     if not earlier or not later or later[0].revision == earlier[-1].revision:
         return None
     usual = _baseline(history, earlier)

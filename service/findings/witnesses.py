@@ -45,15 +45,15 @@ Support = tuple[SeriesHistory, Shift, float]
 def shifts(
     session: Session, among: Sequence[SeriesHistory], at: datetime
 ) -> Iterator[tuple[SeriesHistory, Shift]]:
-    """Yield the series that have points on both sides of a place and no report of a change there.
+    """Yield the series that have points on both sides of a place and no report that explains them.
 
-    A report counts if it has the direction of the shift.
+    A report counts if it has the direction of the shift, and some half of its size at least.
     """
     ill, reported = slow_periods(session), reported_places(session, among)
     for history in among:
         places = reported[history.series.id]
         shift = shift_at(history, at, places, ill)
-        if shift is not None and not any(place.holds(shift.at, shift.log) for place in places):
+        if shift is not None and not any(place.explains(shift.at, shift.log) for place in places):
             yield history, shift
 
 
@@ -99,15 +99,15 @@ def is_reported(
     )
 
 
-def is_explained(session: Session, series: SeriesName, rank: int) -> bool:
+def is_explained(session: Session, series: SeriesName, rank: int, late: int = LATE) -> bool:
     """Return True if the metric that moves this one changed in the same case near a place.
 
     ``rank`` is that of the place's revision. The change is reported by a finding, and this metric
-    may show it later.
+    may show it up to ``late`` revisions later.
     """
     subject = metric(series.metric).follows
     return bool(subject) and any(
-        -NEAR <= rank - revisions.rank(session, at, series.project) <= LATE + lasts
+        -NEAR <= rank - revisions.rank(session, at, series.project) <= late + lasts
         for at, lasts in places_of(session, series, subject)
     )
 

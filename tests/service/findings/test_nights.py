@@ -389,3 +389,25 @@ def test_a_driver_that_changes_under_one_revision_is_not_put_down_to_its_code(
     assert finding.cause == "environment"
     assert "driver 580.1 -> 590.2" in finding.sentence
     assert finding.series_count == 2
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_a_finding_gives_up_what_only_a_slow_worker_moved(sqlite_url: str, seed: int) -> None:
+    """The worker became slow in the night of the change, before anybody knew."""
+
+    def both(case: Case, code: int, worker: str, night: int) -> float:
+        slower = 0.98 if case.workload == "nanogpt" and code >= 12 else 1.0
+        slow = 0.95 if worker == "d" and night >= 12 else 1.0
+        return steady(case, code, worker, night) * slower * slow
+
+    database = Database(sqlite_url)
+    cases = (*PLAIN, *(one.model_copy(update={"axes": BF16}) for one in PLAIN))
+    team = Team(database, both, cases=cases, seed=seed)
+    for night in range(15):
+        team.night(night)
+    slower, node = found(database)
+    about = whole(database, slower)
+    assert {one.series.case.workload for one in about.series} == {"nanogpt"}
+    assert max(abs(one.effect) for one in about.series) < 0.03
+    assert "leave" in [event.action for event in about.events]
+    assert (node.kind, node.worker) == ("bad_node", "d")
