@@ -114,6 +114,8 @@ class Pass(Contract):
     cpu_pressure: Share | None = None
     """Share of the pass in which some task of the node waited for a CPU; None where the kernel
     does not tell."""
+    sm_clock_hz: Number | None = None
+    """Mean clock of the device's SMs, as they counted it; None where they cannot be asked."""
     step_trace: Trace
     stall_trace: Trace
     copy_trace: Trace
@@ -169,3 +171,12 @@ class Replicate(Contract):
     """None where none was asked for."""
     flags: tuple[Name, ...] = Field(default=(), max_length=100)
     """warmup_incomplete, clock_mismatch, tail ...: nothing is dropped, everything is said."""
+
+    def sm_clock_hz(self, name: Literal["full", "synth"]) -> float | None:
+        """Give the mean SM clock of a pass: by the SMs, else by telemetry; None if by neither."""
+        timed = self.full if name == "full" else self.synth
+        if timed.sm_clock_hz is not None:
+            return timed.sm_clock_hz
+        telemetry = self.telemetry.get(name)
+        trace = telemetry.channels.get("sm_clock_hz") if telemetry else None
+        return trace.mean() if trace else None

@@ -82,13 +82,7 @@ def _use(
 
 
 def _clock(replicates: Sequence[Replicate], name: PassName) -> float | None:
-    """Mean SM clock of a pass; None where no telemetry tells it for every replicate."""
-    means = []
-    for replicate in replicates:
-        telemetry = replicate.telemetry.get(name)
-        trace = telemetry.channels.get("sm_clock_hz") if telemetry else None
-        mean = trace.mean() if trace else None
-        if mean is None:
-            return None
-        means.append(mean)
-    return fmean(means)
+    """Mean SM clock of a pass; None where it is not known of every replicate."""
+    means = [replicate.sm_clock_hz(name) for replicate in replicates]
+    known = [mean for mean in means if mean is not None]
+    return fmean(known) if known and len(known) == len(means) else None

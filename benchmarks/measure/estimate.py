@@ -171,6 +171,7 @@ def summarise(timed: TimedPass, items_per_step: int, rule: StopRule, *, queued: 
         max_s=float(steps.max()),
         slow_steps=int((steps > SLOW * p50).sum()),
         cpu_pressure=timed.cpu_pressure,
+        sm_clock_hz=timed.sm_clock_hz,
         stall_s=_mean(times.stall),
         copy_s=_mean(times.copy),
         work_s=_mean(times.work),

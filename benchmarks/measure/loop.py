@@ -26,11 +26,13 @@ from torch import Tensor
 
 from benchmarks.contracts import Window
 from benchmarks.cpus import pressure_s
+from benchmarks.measure.sm_clock import NoClock, SpanClock
 from benchmarks.measure.timestamps import Mark, drain, maker
 from benchmarks.measure.trainer import Trainer
 
 RUN_AHEAD = 2
 """Steps that the host may be ahead of the device."""
+_NO_CLOCK = NoClock()
 
 
 @dataclass
@@ -58,6 +60,8 @@ class TimedPass:
     """Share of the pass in which some task of the node waited for a CPU."""
     loss: float
     """Loss of the last step, read after the pass."""
+    sm_clock_hz: float | None
+    """Mean clock of the device's SMs, as they counted it."""
 
 
 @dataclass(slots=True)
@@ -82,7 +86,10 @@ class _Queued:
 
 
 def run(
-    trainer: Trainer, feed: Iterator[Sequence[Tensor]], enough: Callable[[StepTimes], bool]
+    trainer: Trainer,
+    feed: Iterator[Sequence[Tensor]],
+    enough: Callable[[StepTimes], bool],
+    clock: SpanClock = _NO_CLOCK,
 ) -> TimedPass:
     """Step until ``enough`` says so; it sees the finished steps, at most two late.
 
@@ -90,12 +97,14 @@ def run(
         trainer: what steps.
         feed: batches without end, on the host (FULL) or on the device (SYNTH).
         enough: called once per finished step; must be quick.
+        clock: counts the device's cycles from before the first step to after the last.
     """
     times, queued, (before, *idle) = StepTimes(), deque[_Queued](), _items(trainer.device)
     spare = deque(idle)
     drain(trainer.device)
     waited_s = pressure_s()
     start_s, wall_from = time.monotonic(), time.perf_counter()
+    clock.start()
     before.end.record()
     while True:
         queued.append(item := spare.popleft())
@@ -116,6 +125,7 @@ def run(
             before = queued.popleft()
             if enough(times):
                 break
+    clock.stop()
     drain(trainer.device)
     wall_s, end_s = time.perf_counter() - wall_from, time.monotonic()
     waited_s = pressure_s() - waited_s
@@ -123,7 +133,8 @@ def run(
         item.read_into(times, before.end)
         before = item
     window = Window(start_s=start_s, end_s=end_s)
-    return TimedPass(times, window, wall_s, _share(waited_s, wall_s), _value(loss))
+    pressure = _share(waited_s, wall_s)
+    return TimedPass(times, window, wall_s, pressure, _value(loss), clock.mean_hz())
 
 
 def _items(device: torch.device) -> list[_Queued]:

@@ -18,7 +18,7 @@ from torch import Tensor
 from benchmarks import contracts
 from benchmarks.diagnosis import sanity
 from benchmarks.diagnosis.verdict import HOST_SYNC
-from benchmarks.measure import batch_source, compilation, conditions, flags, loop
+from benchmarks.measure import batch_source, compilation, conditions, flags, loop, sm_clock
 from benchmarks.measure.estimate import StopRule, block_length, summarise
 from benchmarks.measure.profile import extra_passes as beside
 from benchmarks.measure.progress import Reporter
@@ -63,6 +63,7 @@ class Passes:
         self.items_per_step = recipe.batch * recipe.items_per_sample
         self._queue = batch_source.queue_batches(recipe)
         self._workers = int(recipe.loader_options.get("num_workers", 0))
+        self._clock = sm_clock.of(trainer.device)
 
     def replicate(self, seed: int, import_s: float, build_s: float) -> contracts.Replicate:
         """Run every pass."""
@@ -139,7 +140,7 @@ class Passes:
             # these steps the wait for that round would be taken for a stall.
             round_ = max(REFILL_STEPS, self._workers)
             loop.run(self._trainer, batches, lambda times: len(times.step) >= round_)
-            timed = loop.run(self._trainer, batches, self.watched("full", rule))
+            timed = loop.run(self._trainer, batches, self.watched("full", rule), self._clock)
         return self._summary("full", timed, rule, scale)
 
     def _synth(self, ring: Iterator[Batch], seed: int) -> contracts.Pass:
@@ -150,7 +151,7 @@ class Passes:
             refill = loop.run(self._trainer, ring, lambda times: len(times.step) >= REFILL_STEPS)
             step_s = statistics.fmean(refill.times.step)
             rule = StopRule(self.protocol, block_length(step_s, self.protocol))
-            timed = loop.run(self._trainer, ring, self.watched("synth", rule))
+            timed = loop.run(self._trainer, ring, self.watched("synth", rule), self._clock)
         return self._summary("synth", timed, rule, scale)
 
     def _summary(

@@ -74,6 +74,19 @@ def test_readings_outside_the_window_do_not_count():
     assert told.hz == pytest.approx(10)
 
 
+def test_the_clock_that_the_sms_counted_is_surer_than_readings():
+    result = measured(5.0, 15.0)
+    (replicate,) = result.replicates
+    counted = replicate.full.model_copy(update={"sm_clock_hz": 1.4e9})
+    replicate = replicate.model_copy(update={"full": counted, "synth": counted})
+    result = result.model_copy(update={"replicates": (replicate,)})
+    step_s = sum(counted.step_trace.values()) / counted.steps
+    for readings in (curve(0, 20, channels={"sm_clock_hz": 1.5e9}), []):
+        values = {one.metric: one.values for one in attach(result, readings).samples}
+        assert values["sm_clock"] == (1.4e9,)
+        assert values["cycles_per_step"] == (pytest.approx(step_s * 1.4e9),)
+
+
 def test_energy_is_interpolated_at_the_ends_of_the_window():
     told = cut(curve(0, 20), Window(start_s=5.03, end_s=12.07))
     assert told is not None

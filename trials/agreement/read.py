@@ -120,7 +120,8 @@ def _time(row: Mapping[str, Any]) -> float:
 
 
 def _cycles(row: Mapping[str, Any]) -> float:
-    return float(row["step_s"] * row.get("sm_clock_hz", math.nan))
+    clock_hz = row.get("counted_hz") or row.get("sm_clock_hz", math.nan)
+    return float(row["step_s"] * clock_hz)
 
 
 def compared(pairs: Sequence[tuple[float, float]]) -> Comparison:

@@ -116,6 +116,7 @@ def row(result: Result, **labels: Any) -> dict[str, Any]:
         "build_s": replicate.build_s,
         "warmup_s": replicate.warmup.s,
         "flags": list(replicate.flags),
+        "counted_hz": replicate.full.sm_clock_hz,
         **_watched(replicate.telemetry.get("full")),
     }
 

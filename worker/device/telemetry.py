@@ -98,7 +98,7 @@ def _at(curve: Sequence[tuple[float, float]], when: float) -> float | None:
 
 def attach(result: contracts.Result, readings: Sequence[Reading]) -> contracts.Result:
     """``result`` of one child with the device's telemetry, and the samples that it allows."""
-    if not result.replicates or not readings:
+    if not result.replicates:
         return _beside_others(result, readings)
     highest_hz = float(result.environment.facts.get("hw.gpu.max_sm_clock_hz", "0"))
     processes = result.protocol.replicates
@@ -164,29 +164,27 @@ def _unsteady(trace: contracts.Trace | None) -> bool:
 
 def _samples(replicate: contracts.Replicate) -> list[contracts.Sample]:
     """Power, clock and energy per item over the FULL pass, as far as the device tells them."""
-    telemetry = replicate.telemetry.get("full")
+    telemetry, samples = replicate.telemetry.get("full"), _clocked(replicate)
     if telemetry is None:
-        return []
-    samples = []
+        return samples
     if power := telemetry.channels.get("power_w"):
         samples.append(sample("power", fmean(power.values())))
-    if clock := telemetry.channels.get("sm_clock_hz"):
-        samples.append(sample("sm_clock", fmean(clock.values())))
     window = replicate.full.window
     items = replicate.full.rate * (window.end_s - window.start_s)
     if telemetry.energy_j is not None and items > 0:
         samples.append(sample("energy_per_item", telemetry.energy_j / items))
-    return samples + _cycles(replicate)
+    return samples
 
 
-def _cycles(replicate: contracts.Replicate) -> list[contracts.Sample]:
-    """SM cycles per SYNTH step: what a step costs at whatever clock the power limit allowed."""
-    telemetry = replicate.telemetry.get("synth")
-    clock = telemetry.channels.get("sm_clock_hz") if telemetry else None
-    if clock is None or not clock.n:
-        return []
-    step_s = sum(replicate.synth.step_trace.values()) / replicate.synth.steps
-    return [sample("cycles_per_step", step_s * fmean(clock.values()))]
+def _clocked(replicate: contracts.Replicate) -> list[contracts.Sample]:
+    """Mean SM clock of FULL; SM cycles per SYNTH step, its cost at whatever clock."""
+    samples = []
+    if clock := replicate.sm_clock_hz("full"):
+        samples.append(sample("sm_clock", clock))
+    if clock := replicate.sm_clock_hz("synth"):
+        step_s = sum(replicate.synth.step_trace.values()) / replicate.synth.steps
+        samples.append(sample("cycles_per_step", step_s * clock))
+    return samples
 
 
 def flagged(result: contracts.Result, flags: Sequence[str]) -> contracts.Result:
