@@ -92,6 +92,8 @@ def _goes_on(
     unexplained = row.cause == Cause.UNKNOWN and row.certainty == Certainty.CONFIRMED
     if head.not_by_code and (row.drifts or unexplained):
         return True  # nothing begins here, and the old level was left before
+    if row.drifts and _is_late(histories.of(head.series.id), head):
+        return True  # a step would have been found in the nights after it
     metric = head.series.metric
     ids = {one.series.id for one in [*about, *group] if one.series.metric == metric}
     since = min(row.first_bad_at, head.placed.first_bad_at)
@@ -99,14 +101,18 @@ def _goes_on(
     return _is_gradual(histories.session, [histories.of(one) for one in sorted(ids)], begin)
 
 
+def _is_late(history: SeriesHistory, change: Candidate) -> bool:
+    index = history.recent.index_of(change.placed.first_bad_at)
+    return index is not None and history.analysis.points - index > DRIFT
+
+
 def _is_gradual(session: Session, among: Sequence[SeriesHistory], begin: datetime) -> bool:
     """Return True if the levels of some series, taken together, move along a ramp."""
     by_revision: dict[datetime, list[float]] = defaultdict(list)
     scales = []
-    ill, reported = slow_periods(session), reported_places(session, among)
+    ill = slow_periods(session)
     for history in among:
-        places = [one.at for one in reported[history.series.id]]
-        logs = list(_logs(history, begin, places, ill))
+        logs = list(_logs(history, begin, ill))
         for point, log in logs:
             by_revision[point.revision_at].append(log)
         if logs and history.analysis.noise is not None:
@@ -124,14 +130,14 @@ def _is_gradual(session: Session, among: Sequence[SeriesHistory], begin: datetim
 
 
 def _logs(
-    history: SeriesHistory, begin: datetime, reported: Sequence[int], ill: SlowPeriods
+    history: SeriesHistory, begin: datetime, ill: SlowPeriods
 ) -> Iterator[tuple[RecentPoint, float]]:
     """Yield points with ln of their value over the level before a place, each worker's own."""
     recent, noise = history.recent, history.analysis.noise
     index = recent.index_of(begin)
     if index is None or noise is None:
         return
-    earlier = _before(history, index, reported, ill)
+    earlier = _before(history, index, (), ill)
     if len(earlier) < ENOUGH:
         return
     usual = Baseline.of((point.worker, point.value) for point in earlier)

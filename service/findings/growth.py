@@ -30,6 +30,10 @@ GROWING = 5
 """Newest findings that series may join, or leave."""
 FARTHER = 1.1
 """Times what is said of a drift, from which on it is said again."""
+MOST = 1.5
+"""Times the middle size of a drift: what moved by more has another cause besides."""
+KNOWN_PART = 0.5
+"""Of a drift's series, how many must have no other cause for its size to be known."""
 
 
 def growing(histories: Histories, analysed: Collection[str]) -> dict[str, list[str]]:
@@ -111,19 +115,22 @@ def _go_on(
     """Say of a drift how far it has come, and add the series that it has moved by now."""
     session = histories.session
     known = {member.series.id for member in about}
-    among = [histories.of(series_id) for series_id in ids]
+    among = [histories.of(series_id) for series_id in sorted({*known, *ids})]
     moved = list(moved_by_now(session, row, about, among)) if row.state in ACTIVE else []
-    own = [(one, shift) for one, shift in moved if one.series.id in known]
-    farther = [_farther(session, row, one, shift) for one, shift in own]
     metric = about[0].series.metric
-    sizes = [shift.log for one, shift in own if one.series.metric == metric]
-    if not sizes:
+    sizes = [
+        shift.log for one, shift in moved if one.series.id in known and one.series.metric == metric
+    ]
+    if len(sizes) < KNOWN_PART * sum(one.series.metric == metric for one in about):
         return
+    size = median(sizes)
+    alone = [(one, shift) for one, shift in moved if abs(shift.log) <= MOST * abs(size)]
+    farther = [_farther(session, row, one, shift) for one, shift in alone if one.series.id in known]
     more = [
         witness(session, one, shift, math.exp(-surely), now)
-        for one, shift in moved
+        for one, shift in alone
         if one.series.id not in known
-        and (surely := causes.support(median(sizes), shift.log, shift.error)) >= causes.SUPPORT
+        and (surely := causes.support(size, shift.log, shift.error)) >= causes.SUPPORT
     ]
     if more := unreported(session, more):
         join(histories, row, more, now)
