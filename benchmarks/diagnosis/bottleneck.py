@@ -179,10 +179,12 @@ def overhead(evidence: Evidence, seen: Seen | None, *, waits: bool) -> Finding |
     if busy > BUSY:
         return None
     sentence = (
-        f"The device works {busy:.0%} of the step; the host needs {evidence['enqueue']:.0%} of it "
-        f"to queue {seen.launches:,.0f} launches. "
-        f"Without the gaps, x{seen.bounds['without_launch_gaps']:.2f}.{_where(seen.waits)}"
+        f"{_held_up(seen.waits)} The device works {busy:.0%} of the step."
+        if seen.waits
+        else f"The device works {busy:.0%} of the step; the host needs {evidence['enqueue']:.0%} "
+        f"of it to queue {seen.launches:,.0f} launches."
     )
+    sentence += f" Without the gaps, x{seen.bounds['without_launch_gaps']:.2f}."
     return Finding(Bottleneck.OVERHEAD, "high" if dry and not waits else "low", sentence[:500])
 
 
@@ -193,11 +195,16 @@ def _dry(evidence: Evidence) -> str:
     )
 
 
-def _where(waits: Sequence[Synchronization]) -> str:
-    if not waits:
-        return ""
+def _held_up(waits: Sequence[Synchronization]) -> str:
+    """Name the line at which the host waits most often, and how many others there are."""
     worst = max(waits, key=lambda wait: wait.calls)
-    return f" In each step the host waits for the device at {worst.source}: {worst.what}."
+    times = "once" if worst.calls == 1 else f"{worst.calls:,} times"
+    others = len(waits) - 1
+    also = f", and at {others} other line{'s' if others > 1 else ''}" if others else ""
+    return (
+        f"In each step the host waits for the device {times} at {worst.source} "
+        f"({worst.what}){also}."
+    )
 
 
 def device(seen: Seen | None) -> Finding | None:
@@ -209,14 +216,14 @@ def device(seen: Seen | None) -> Finding | None:
     if exposed >= EXPOSED:
         sentence = f"The device waits for other devices for {exposed:.0%} of the step."
         return Finding(Bottleneck.COMMUNICATION, "high", sentence)
-    if "memory_share" not in evidence:
-        return None
     if evidence["busy"] <= BUSY:
         sentence = (
             f"The device works {evidence['busy']:.0%} of the step and the host does not hold it "
             "up: its kernels are too short to fill it, or wait for each other."
         )
         return Finding(Bottleneck.MIXED, "low", sentence)
+    if "memory_share" not in evidence:
+        return None
     return _by_roofline(seen)
 
 

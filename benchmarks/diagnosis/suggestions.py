@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.catalog import catalog
 from benchmarks.contracts import Bottleneck, Case, Suggestion, Verdict
+from benchmarks.diagnosis.bottleneck import BUSY, STARVED
 
 MOST = 3
 """Suggestions a verdict carries: a longer list is no advice."""
@@ -103,7 +104,13 @@ def _device(evidence: Evidence) -> Reason | None:
     if any(name.startswith("time_") for name in evidence):
         return None
     stall = max(0.0, evidence.get("input_stall", 0.0))
-    return 1.0 - stall, f"only {stall:.1%} of the step goes away with the loader"
+    return 1.0 - stall, f"the device's own work is {1.0 - stall:.0%} of the step"
+
+
+def _queues(evidence: Evidence) -> Reason | None:
+    """Queuing is a reason where the device waits for it; a full queue holds the host back."""
+    dry = evidence.get("drained", 0.0) >= STARVED and evidence.get("busy", 0.0) <= BUSY
+    return _ENQUEUES(evidence) if dry else None
 
 
 def _crowds(evidence: Evidence) -> Reason | None:
@@ -113,7 +120,7 @@ def _crowds(evidence: Evidence) -> Reason | None:
 _WAITS = _share("stall", "of the step is spent waiting for batches")
 _COPIES = _share("copy", "of the step goes into copying batches to the device")
 _CONTENDS = _share("contention", "of the step is lost to the loader's use of the processor")
-_QUEUES = _share("enqueue", "of the step is what the host needs to queue its work")
+_ENQUEUES = _share("enqueue", "of the step is what the host needs to queue its work")
 _PRODUCTS = _kinds(("gemm", "conv", "attention"), "matrix products and convolutions")
 _ATTENDS = _kinds(("attention",), "attention")
 _CONVOLVES = _kinds(("conv", "norm"), "convolutions and norms")
@@ -133,11 +140,11 @@ _MOVES: tuple[tuple[str, str, tuple[Why, ...]], ...] = (
     ("precision", "tf32", (_PRODUCTS, _device)),
     ("precision", "fp8", (_PRODUCTS,)),
     ("layout", "channels_last", (_CONVOLVES, _device)),
-    ("graphs", "on", (_QUEUES,)),
+    ("graphs", "on", (_queues,)),
     ("compile", "default", (_POINTWISE, _device)),
-    ("compile", "reduce-overhead", (_QUEUES,)),
+    ("compile", "reduce-overhead", (_queues,)),
     ("compile", "max-autotune", (_PRODUCTS, _POINTWISE)),
-    ("optimizer", "fused", (_UPDATES, _QUEUES, _device)),
+    ("optimizer", "fused", (_UPDATES, _queues, _device)),
     ("attention", "flash", (_ATTENDS,)),
     ("attention", "cudnn", (_ATTENDS,)),
     ("attention", "efficient", (_ATTENDS,)),

@@ -50,9 +50,13 @@ def diagnose(replicates: Sequence[Replicate], ceilings: Ceilings | None = None) 
     share, idle = evidence["input_stall"], evidence["stall"] + evidence["copy"]
     waits = any(HOST_SYNC in replicate.flags for replicate in replicates)
     slow_host = diagnosis_bottleneck.overhead(evidence, seen, waits=waits)
-    if idle < INPUT_STALL and slow_host is not None and slow_host.confidence == "high":
+    if slow_host is not None and (
         # The device's own queue says so; what FULL and SYNTH then differ by is the host's noise.
-        return _verdict(slow_host.bottleneck, "high", slow_host.sentence, evidence, bounds)
+        (idle < INPUT_STALL and slow_host.confidence == "high") or _gaps_weigh_more(bounds, noise)
+    ):
+        return _verdict(
+            slow_host.bottleneck, slow_host.confidence, slow_host.sentence, evidence, bounds
+        )
     noisy = noise >= max(INPUT_SHARE, NOISE_SHARE * share)
     if noisy and not (idle >= INPUT_SHARE and share >= max(INPUT_SHARE, noise)):
         return _verdict(Bottleneck.UNKNOWN, "low", _too_noisy(noise), evidence, bounds)
@@ -67,6 +71,11 @@ def diagnose(replicates: Sequence[Replicate], ceilings: Ceilings | None = None) 
         or _busy(evidence, waits=waits and seen is None)
     )
     return _verdict(finding.bottleneck, finding.confidence, finding.sentence, evidence, bounds)
+
+
+def _gaps_weigh_more(bounds: Mapping[str, float], noise: float) -> bool:
+    """Return True if surely more goes away without the device's gaps than without the loader."""
+    return bounds.get("without_launch_gaps", 0.0) > bounds["without_input_stall"] * (1.0 + noise)
 
 
 def _busy(evidence: Mapping[str, float], *, waits: bool) -> Finding:

@@ -60,7 +60,34 @@ def test_an_idle_device_and_a_busy_host_are_overhead_with_the_bound_without_gaps
 def test_a_wait_inside_the_step_is_named_with_its_line() -> None:
     wait = Synchronization(what=".item()", source="mypkg/model.py:7", calls=2)
     verdict = diagnose((busy_host(a_profile(0.040, MATRIX, waits=[wait])),), H200)
-    assert "waits for the device at mypkg/model.py:7: .item()" in verdict.sentence
+    assert verdict.sentence == (
+        "In each step the host waits for the device 2 times at mypkg/model.py:7 (.item()). "
+        "The device works 40% of the step. Without the gaps, x2.50."
+    )
+    others = [wait, wait.model_copy(update={"source": "mypkg/loss.py:3", "calls": 1})]
+    verdict = diagnose((busy_host(a_profile(0.040, MATRIX, waits=others)),), H200)
+    assert "2 times at mypkg/model.py:7 (.item()), and at 1 other line." in verdict.sentence
+
+
+@pytest.mark.parametrize("noise", [0.001, 0.02])
+def test_the_larger_bound_wins_between_host_and_loader(noise: float) -> None:
+    """48 waits left a device idle for 74 % of the step, and the loader took 7 % besides."""
+    synth = a_pass(0.1, enqueue_s=0.098, drained=1.0, noise=noise)
+    wait = Synchronization(what=".item()", source="model.py:114", calls=48)
+    profile = a_profile(0.026, MATRIX, waits=[wait])
+    for full_s, limit in ((0.1075, Bottleneck.OVERHEAD), (0.5, Bottleneck.INPUT)):
+        full = a_pass(full_s, stall_s=full_s - 0.1, noise=noise)
+        replicate = a_replicate(full, synth).model_copy(update={"profile": profile})
+        verdict = diagnose((replicate,), H200)
+        assert verdict.bottleneck is limit
+        named = "48 times at model.py:114" in verdict.sentence
+        assert named == (limit is Bottleneck.OVERHEAD)
+
+
+def test_a_device_that_is_idle_is_never_said_to_work_without_waiting() -> None:
+    verdict = diagnose((profiled(a_profile(0.068, MATRIX)),))
+    assert (verdict.bottleneck, verdict.confidence) == (Bottleneck.MIXED, "low")
+    assert "works 68% of the step" in verdict.sentence
 
 
 @pytest.mark.parametrize(

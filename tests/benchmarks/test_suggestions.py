@@ -255,6 +255,18 @@ def test_what_lifts_two_parts_of_an_input_stall_comes_before_what_lifts_one() ->
     assert "21% of the step is lost" in suggestion.sentence
 
 
+@pytest.mark.parametrize(("drained", "busy"), [(0.007, 0.97), (0.9, 0.97), (0.007, 0.6)])
+def test_a_host_that_a_full_queue_holds_back_needs_no_fewer_launches(
+    drained: float, busy: float
+) -> None:
+    shares = {"enqueue": 0.99, "drained": drained, "busy": busy, "time_conv": 0.9}
+    for limit in (Bottleneck.COMPUTE, Bottleneck.OVERHEAD):
+        verdict = COMPUTE.model_copy(update={"evidence": shares, "bottleneck": limit})
+        assert "queue" not in " ".join(one.sentence for one in suggest(CASE, verdict, GPU))
+    dry = {**shares, "drained": 0.9, "busy": 0.4}
+    assert "queue" in suggest(CASE, verdict.model_copy(update={"evidence": dry}), GPU)[0].sentence
+
+
 def test_without_a_verdict_nothing_is_suggested() -> None:
     unknown = COMPUTE.model_copy(update={"bottleneck": Bottleneck.UNKNOWN})
     assert suggest(CASE, unknown, GPU) == ()
