@@ -60,7 +60,7 @@ class TimedPass:
     """Share of the pass in which some task of the node waited for a CPU."""
     loss: float
     """Loss of the last step, read after the pass."""
-    sm_clock_hz: float | None
+    sm_clock_hz: float | None = None
     """Mean clock of the device's SMs, as they counted it."""
 
 

@@ -3,6 +3,7 @@
 import math
 import zlib
 from collections.abc import Callable
+from html import unescape
 from typing import Any
 
 import pytest
@@ -181,7 +182,7 @@ def test_what_is_stored_stays_as_it_came(night: Night, client: TestClient) -> No
 def test_the_dashboard_says_the_same(night: Night, client: TestClient) -> None:
     plain = night.measure(WORKERS, 100.0)
     night.measure(BF16, 231.0)
-    page = client.get(f"/runs/{plain}").text.replace("&#43;", "+")
+    page = unescape(client.get(f"/runs/{plain}").text)
     told = night.told(plain)
     assert told
     assert all(one["sentence"] in page for one in told.values())
