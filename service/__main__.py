@@ -31,7 +31,7 @@ from service.settings import Settings
 log = logging.getLogger(__name__)
 
 NICENESS = 10
-"""Of the analysis: it takes the processors that requests leave."""
+"""Lower priority of the analysis process: requests are served first."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

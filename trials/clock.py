@@ -1,4 +1,4 @@
-"""How much step times and cycles vary from window to window, by the SMs' clock and by NVML's.
+"""Measures how step times and cycles vary between windows, by the SMs' clock and by NVML's.
 
 One process steps a model in short windows, one after the other. ``python -m trials.clock`` prints a
 JSON line for each: its step time, the SMs' own mean clock, and the mean of NVML's readings, ten a
@@ -110,7 +110,7 @@ def _nvml(device: torch.device) -> Iterator[list[float]]:
 
 
 def table(rows: Sequence[Window]) -> list[str]:
-    """How much time and cycles vary from window to window, without slow drifts."""
+    """Tabulates the standard deviations of time and cycles between neighbouring windows."""
     lines = [
         "| case | device | windows | step | time | cycles, NVML | cycles, SMs | slope | adjusted |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",

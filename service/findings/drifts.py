@@ -137,7 +137,7 @@ def _logs(
     index = recent.index_of(begin)
     if index is None or noise is None:
         return
-    earlier = _before(history, index, (), ill)
+    earlier = _before(history, index, ill)
     if len(earlier) < ENOUGH:
         return
     usual = Baseline.of((point.worker, point.value) for point in earlier)
@@ -149,7 +149,7 @@ def _logs(
 
 
 def _before(
-    history: SeriesHistory, index: int, reported: Sequence[int], ill: SlowPeriods
+    history: SeriesHistory, index: int, ill: SlowPeriods, reported: Sequence[int] = ()
 ) -> Sequence[RecentPoint]:
     known = [*reported, *(change.change.index for change in history.analysis.changes)]
     return rules.of_well_workers(points_before(history.recent, index, known), ill)
@@ -212,4 +212,4 @@ def _shift_by_now(
         return None
     points = recent.points[at - recent.first : last + 1 - recent.first]
     later = rules.of_well_workers(points, ill)
-    return shift_between(history, at, _before(history, index, reported, ill), later[-NEWEST:])
+    return shift_between(history, at, _before(history, index, ill, reported), later[-NEWEST:])

@@ -33,7 +33,7 @@ FARTHER = 1.1
 MOST = 1.5
 """Times the middle size of a drift: what moved by more has another cause besides."""
 KNOWN_PART = 0.5
-"""Of a drift's series, how many must have no other cause for its size to be known."""
+"""Least share of a drift's series without another cause that tells its size."""
 
 
 def growing(histories: Histories, analysed: Collection[str]) -> dict[str, list[str]]:

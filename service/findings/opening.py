@@ -90,7 +90,7 @@ def _open_or_join(
 ) -> list[str]:
     """Add the changes to the finding about their cause, or open one; its id, if so."""
     session = histories.session
-    # What the last good revision shows as well began before it, nobody knows how long.
+    # A change that the last good revision shows too began earlier, by an unknown time.
     late = LEVEL_POINTS if any(change.not_by_code for change in group) else LATE
     group = [one for one in group if not is_explained(session, one.series, one.rank, late)]
     if group and (drift := continued(histories, group)) is not None:

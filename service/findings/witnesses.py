@@ -47,7 +47,7 @@ def shifts(
 ) -> Iterator[tuple[SeriesHistory, Shift]]:
     """Yield the series that have points on both sides of a place and no report that explains them.
 
-    A report counts if it has the direction of the shift, and some half of its size at least.
+    A report counts if it has the direction of the shift, and at least half of its size.
     """
     ill, reported = slow_periods(session), reported_places(session, among)
     for history in among:
