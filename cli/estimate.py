@@ -7,11 +7,13 @@ from typing import Any
 
 from benchmarks import contracts
 from benchmarks.catalog import catalog, precision_tiers, suites
-from benchmarks.catalog.duration import expected_s
+from benchmarks.catalog.duration import expected_s, pair_s
 from service.schemas.catalog import CaseExpectation, Catalog, SuiteView
 from service.schemas.jobs import SubmissionView, Submitted
 from service.schemas.policy import Policy
 from service.wording import formats
+
+_TOLD = "told from the protocol, for a GPU"
 
 
 def sentence(
@@ -42,32 +44,33 @@ def sentence(
 def of_gate(request: Mapping[str, Any], known: Catalog) -> str:
     """Estimate a gate's time beside its budget: ``6 cases x 3 to 12 pairs need about ...``.
 
-    From the service's estimate for one process of each side of each pair, on an idle worker; empty
-    where it has none.
+    On an idle worker; empty where nobody knows.
     """
     policy = Policy.model_validate(request["policy"])
-    expected, basis = _sides(request, known)
-    if not expected:
+    pairs, basis = _pairs(request, policy, known)
+    if not pairs:
         return ""
     few_s, many_s = (
-        2 * sum(first + (pairs - 1) * later for first, later in expected)
-        for pairs in (policy.min_pairs, policy.max_pairs)
+        sum(first + (count - 1) * later for first, later in pairs)
+        for count in (policy.min_pairs, policy.max_pairs)
     )
     budget_s = float(request["budget_s"])
     short = ""
     if few_s > budget_s:
-        pairs = formats.counted(policy.min_pairs, "pair")
-        short = f" That is too little for {pairs} of every case: raise --budget, or name fewer."
+        counted = formats.counted(policy.min_pairs, "pair")
+        short = f" That is too little for {counted} of every case: raise --budget, or name fewer."
     sentence = (
-        f"{formats.counted(len(expected), 'case')} x {policy.min_pairs} to {policy.max_pairs} "
+        f"{formats.counted(len(pairs), 'case')} x {policy.min_pairs} to {policy.max_pairs} "
         f"pairs need about {formats.duration(few_s)} to {formats.duration(many_s)} on an idle "
         f"worker ({basis}); the budget is {formats.duration(budget_s)}.{short}"
     )
     return sentence.replace(formats.NBSP, " ")
 
 
-def _sides(request: Mapping[str, Any], known: Catalog) -> tuple[list[tuple[float, float]], str]:
-    """Seconds of the first process and of each later one, for every case; and their basis."""
+def _pairs(
+    request: Mapping[str, Any], policy: Policy, known: Catalog
+) -> tuple[list[tuple[float, float]], str]:
+    """Seconds of the first pair and of each later one, for every case; and their basis."""
     view = _suite(known, request.get("suite"))
     if view is None:
         cases = [contracts.Case.model_validate(item) for item in request.get("cases", ())]
@@ -77,15 +80,30 @@ def _sides(request: Mapping[str, Any], known: Catalog) -> tuple[list[tuple[float
         usual, expectations = view.protocol, {item.case: item for item in view.cases_expected}
     else:  # of a newer service
         return [], ""
+    in_turn = [request.get("duet", True) and policy.rule_of(case.key).in_turn for case in cases]
     first = usual.model_copy(update={"replicates": 1})
-    expected = [
-        tuple(
-            _case_s(case, asked, usual, expectations.get(case.key))
-            for asked in (first, first.timing_only())
-        )
-        for case in cases
+    pairs = [
+        _in_turn_s(case) if beside else _apart_s(case, first, usual, expectations.get(case.key))
+        for case, beside in zip(cases, in_turn, strict=True)
     ]
-    return [(one, other) for one, other in expected], _basis(cases, expectations)
+    return pairs, _TOLD if all(in_turn) else _basis(cases, expectations)
+
+
+def _in_turn_s(case: contracts.Case) -> tuple[float, float]:
+    duet = contracts.Duet(baseline="any")
+    return pair_s(case, duet, first=True), pair_s(case, duet, first=False)
+
+
+def _apart_s(
+    case: contracts.Case,
+    first: contracts.Protocol,
+    usual: contracts.Protocol,
+    expectation: CaseExpectation | None,
+) -> tuple[float, float]:
+    one, later = (
+        2 * _case_s(case, asked, usual, expectation) for asked in (first, first.timing_only())
+    )
+    return one, later
 
 
 def _suite(known: Catalog, name: str | None) -> SuiteView | None:
@@ -118,7 +136,7 @@ def _basis(cases: Sequence[contracts.Case], expected: Mapping[str, CaseExpectati
     known = [expected[case.key] for case in cases if case.key in expected]
     before = sum(expectation.measured_before for expectation in known)
     if before == 0:
-        return "told from the protocol, for a GPU"
+        return _TOLD
     if before >= len(cases):
         return "as measured before"
     return f"{before} of them as measured before, the others told from the protocol"

@@ -234,9 +234,10 @@ class Loop:
         leftover = self._journal.leftover()
         if leftover is None:
             return
-        survivors = process_tree.end(leftover.tree, 0.0, self._settings.kill_patience_s)
+        patience_s = self._settings.kill_patience_s
+        survivors = [p for tree in leftover.trees for p in process_tree.end(tree, 0.0, patience_s)]
         self._runner.station.survivors = tuple(survivors)
-        self._runner.station.device.occupancy.expect(leftover.tree)
+        self._runner.station.device.occupancy.expect(*leftover.trees)
         if not workspace.remove_leftover(Path(leftover.folder)):
             log.warning("The folder %s of an earlier child is left as it is.", leftover.folder)
         if not survivors:

@@ -1,23 +1,24 @@
-"""Runs one job: a fresh process that measures one replicate of a case, and its Result."""
+"""Runs one job: a fresh process of a case, or one of each revision of a pair, and the Result."""
 
 from __future__ import annotations
 
 import logging
+import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
-from math import inf
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from benchmarks.contracts import (
     Canary,
+    Duet,
+    DuetSide,
     Id,
     JobSpec,
-    ProcessSpec,
     Progress,
     Rejected,
     Result,
@@ -25,14 +26,16 @@ from benchmarks.contracts import (
 )
 from benchmarks.diagnosis.disturbances import THROTTLED as HELD_BACK
 from benchmarks.diagnosis.merge import merge
+from benchmarks.diagnosis.paired import ONE_AFTER_THE_OTHER, paired
 from benchmarks.exits import NO_DEVICE
 from worker.child.process import Ending, Exit, Task
-from worker.child.target import Target, TargetAbsent, refused, target_of
+from worker.child.target import TargetAbsent, refused, target_of
 from worker.child.workspace import Caches, environment_in, workspace
 from worker.device import canary, usable
 from worker.device.canary import NodeHistory
 from worker.device.telemetry import attach, flagged
 from worker.device.usable import Unusable
+from worker.launch import NO_WISHES, Launch, Local
 from worker.outbox import trace
 from worker.result_builder import (
     REFUSED,
@@ -45,49 +48,12 @@ from worker.result_builder import (
     without_numbers,
 )
 from worker.settings import Settings
-from worker.supervisor import Interrupted, Station, Watch
+from worker.supervisor import Interrupted, Outcome, Station, Watch
 
 log = logging.getLogger(__name__)
 
 ROOM_FOR_ANOTHER = 1.5
 """A replicate is only repeated if the job has this many times its duration left."""
-
-
-@dataclass(frozen=True)
-class Local:
-    """Options of a person who measures here, beside the job's own."""
-
-    caches: Path | None = None
-    """The folder that keeps compiled code from one job to the next."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """On top of what every child gets."""
-    seed: int = 0
-    """Of the first replicate; each further one adds one."""
-    trace: Path | None = None
-    """The file in which the process keeps the profiler's trace."""
-    beat: tuple[float, float] | None = None
-    """As `ProcessSpec.beat`."""
-    until_s: float = inf
-    """When every process is to be gone, on CLOCK_MONOTONIC."""
-
-
-NO_WISHES = Local()
-
-
-@dataclass(frozen=True)
-class _Launch:
-    """The values that stay the same when a process is repeated."""
-
-    spec: JobSpec
-    target: Target
-    folder: Path
-    until_s: float
-    watch: Watch
-    first_c: float | None
-    """The device's temperature before the first process."""
-    caches: Path | None
-    """Where compiled code is kept, if other replicates of the case need it."""
-    local: Local
 
 
 class Runner:
@@ -117,23 +83,102 @@ class Runner:
         if refusal := refused(spec.case.workload, self._settings.allowed_models):
             return without_numbers(spec, Status.UNSUPPORTED, refusal)
         until_s = min(time.monotonic() + spec.timeout_s, local.until_s)
-        first_c = self.station.device.temperature_c()
+        measure = self._alone if spec.duet is None else self._pair
         try:
-            target = target_of(self._settings, spec.revision)
             with workspace() as folder, self._caches.of(group, spec) as kept:
                 caches = local.caches or kept
-                launch = _Launch(spec, target, folder, until_s, watch, first_c, caches, local)
-                node = self._node.now(lambda: self._canary(launch))
-                result, rejected = self._unthrottled(launch)
+                launch = self._launch(spec, folder, until_s, watch, caches, local)
+                run = self._run_of(spec)
+                return sendable(run, measure(launch))
         except TargetAbsent as absent:
             return without_numbers(spec, Status.INFRA_ERROR, str(absent))
         except OSError as error:
             sentence = f"This worker could not run the job: {error}. Check its disk and settings."
             return without_numbers(spec, Status.INFRA_ERROR, sentence)
-        run = self._run_of(spec)
-        return sendable(run, lambda: with_conditions(merge([result]), rejected, node))
 
-    def _unthrottled(self, launch: _Launch) -> tuple[Result, list[Rejected]]:
+    def _launch(
+        self,
+        spec: JobSpec,
+        folder: Path,
+        until_s: float,
+        watch: Watch,
+        caches: Path | None,
+        local: Local,
+    ) -> Launch:
+        target = target_of(self._settings, spec.revision)
+        first_c = self.station.device.temperature_c()
+        return Launch(spec, target, folder, until_s, watch, first_c, caches, local)
+
+    def _alone(self, launch: Launch) -> Callable[[], Result]:
+        """Measure one revision; returns what makes the job's Result of it."""
+        node = self._node.now(lambda: self._canary(launch))
+        result, rejected = self._unthrottled(launch)
+        return lambda: with_conditions(merge([result]), rejected, node)
+
+    def _pair(self, launch: Launch) -> Callable[[], Result]:
+        """Measure a baseline and a contender in turn, or else one after the other.
+
+        They cannot be measured in turn where they do not fit into the device's memory together,
+        and where one of them runs code of a time before duets.
+        """
+        duet = launch.spec.duet
+        assert duet is not None
+        sides = [
+            self._side(launch, "baseline", duet.baseline),
+            self._side(launch, "contender", launch.spec.revision),
+        ]
+        turned = slice(None, None, 1 if duet.baseline_first else -1)
+        results = self._in_turn(sides[turned], duet)
+        if any(result.status is not Status.OK for result in results):
+            log.info(
+                "The two revisions could not be measured in turn (%s), so one follows the other.",
+                "; ".join(result.reason for result in results if result.reason),
+            )
+            results = [self._follows(side) for side in sides[turned]]
+        baseline, contender = results[turned]
+        return lambda: paired(baseline, contender)
+
+    def _side(self, launch: Launch, name: str, revision: str) -> Launch:
+        """One side of a pair, with its own code, folder and compiled code."""
+        folder = launch.folder / name
+        folder.mkdir()
+        spec = launch.spec.model_copy(update={"revision": revision, "duet": None})
+        caches = launch.local.caches or self._caches.of_revision(spec)
+        target = target_of(self._settings, revision)
+        return replace(launch, spec=spec, target=target, folder=folder, caches=caches)
+
+    def _in_turn(self, sides: Sequence[Launch], duet: Duet) -> list[Result]:
+        """Run the processes of both sides beside each other, the first one first."""
+        watch = sides[0].watch
+        flags = self.station.device.await_idle(_goes_on(watch))
+        with ExitStack() as ends:
+            parts = [
+                DuetSide(
+                    socket_fd=ends.enter_context(end).fileno(),
+                    first=place == 0,
+                    turns=duet.turns,
+                    turn_s=duet.turn_s,
+                )
+                for place, end in enumerate(socket.socketpair())
+            ]
+            tasks = [self._task(side, part) for side, part in zip(sides, parts, strict=True)]
+            outcomes = self.station.supervise_together(
+                tasks,
+                watch,
+                [watch.tell, lambda _: None],
+                sides[0].folder.parent,
+                all_run=ends.close,  # from here on an end closes when its process ends
+            )
+        together = zip(sides, tasks, outcomes, strict=True)
+        return [self._result(side, task, outcome, flags) for side, task, outcome in together]
+
+    def _follows(self, launch: Launch) -> Result:
+        """One side's result, measured by itself though a pair was to be measured in turn."""
+        measured, rejected = self._unthrottled(launch)
+        result = with_conditions(merge([measured]), rejected, None)
+        return result.model_copy(update={"flags": (*result.flags, ONE_AFTER_THE_OTHER)})
+
+    def _unthrottled(self, launch: Launch) -> tuple[Result, list[Rejected]]:
         """The result of the first process during which the device did not throttle, else the last
         one's."""
         rejected: list[Rejected] = []
@@ -151,7 +196,7 @@ class Runner:
             rejected.append(Rejected(replicate=number, reasons=(HELD_BACK,), rate=rate))
         return result, rejected
 
-    def _measured(self, launch: _Launch) -> Result:
+    def _measured(self, launch: Launch) -> Result:
         """One child's result; its trace, if one is wanted, goes to the watch."""
         if not launch.spec.protocol.trace:
             return self._one(launch)
@@ -161,19 +206,34 @@ class Runner:
         launch.watch.keep(body)
         return trace.with_trace_outcome(result, absent)
 
-    def _one(self, launch: _Launch, trace_file: Path | None = None) -> Result:
-        run, watch, target = self._run_of(launch.spec), launch.watch, launch.target
-        flags = self.station.device.await_idle(_goes_on(watch))
+    def _one(self, launch: Launch, trace_file: Path | None = None) -> Result:
+        flags = self.station.device.await_idle(_goes_on(launch.watch))
+        task = self._task(launch, trace_file=trace_file)
+        tell = _numbered(launch.watch.tell, launch.spec)
+        return self._result(launch, task, self.station.supervise(task, launch.watch, tell), flags)
+
+    def _task(
+        self, launch: Launch, duet: DuetSide | None = None, trace_file: Path | None = None
+    ) -> Task:
         environment = environment_in(launch.folder, self._settings, launch.caches)
-        environment = target.environment(environment)
+        environment = launch.target.environment(environment)
         environment |= launch.local.environment
-        limits = self.station.limits(launch.until_s)
-        spec = self._spec(launch, trace_file)
-        task = Task(target.command, environment, launch.folder, target.folder, limits, spec)
-        outcome = self.station.supervise(task, watch, _numbered(watch.tell, launch.spec))
+        return Task(
+            launch.target.command,
+            environment,
+            launch.folder,
+            launch.target.folder,
+            self.station.limits(launch.until_s),
+            launch.process(self._settings, trace_file, duet),
+            () if duet is None else (duet.socket_fd,),
+        )
+
+    def _result(self, launch: Launch, task: Task, outcome: Outcome, flags: Sequence[str]) -> Result:
+        """The result of a process that has ended, with what the device told meanwhile."""
         if outcome.ending is Ending.EXITED and outcome.left.code in (NO_DEVICE, REFUSED):
-            self._insist_on_device(outcome.left, watch)
-        result = result_of(run, outcome.ending, outcome.left, limits, outcome.last)
+            self._insist_on_device(outcome.left, launch.watch)
+        run = self._run_of(launch.spec)
+        result = result_of(run, outcome.ending, outcome.left, task.limits, outcome.last)
         return computed(run, lambda: flagged(attach(result, outcome.readings), flags))
 
     def _insist_on_device(self, left: Exit, watch: Watch) -> None:
@@ -190,10 +250,10 @@ class Runner:
         if why:
             raise Unusable(why)
 
-    def _await_free(self, launch: _Launch, limit_s: float) -> str:
+    def _await_free(self, launch: Launch, limit_s: float) -> str:
         return self.station.await_free(launch.first_c, limit_s, _goes_on(launch.watch))
 
-    def _canary(self, launch: _Launch) -> Canary | None:
+    def _canary(self, launch: Launch) -> Canary | None:
         """Measure what the node can do now; None, with a word in the log, if it does not tell."""
         command = [self._settings.python, *canary.ARGUMENTS, "--device", self._settings.device]
         limits = self.station.limits(min(launch.until_s, time.monotonic() + canary.LIMIT_S))
@@ -209,19 +269,6 @@ class Runner:
 
     def _run_of(self, spec: JobSpec) -> Run:
         return Run(spec, datetime.now(UTC), self._settings.log_tail_b)
-
-    def _spec(self, launch: _Launch, trace_file: Path | None) -> ProcessSpec:
-        """The process's specification; equal replicates of all cases have the same seed."""
-        root = self._settings.data_root
-        return ProcessSpec(
-            case=launch.spec.case,
-            protocol=launch.spec.protocol,
-            seed=launch.local.seed + launch.spec.replicate - 1,
-            device=self._settings.device,
-            data_root=root.expanduser().absolute() if root else None,
-            trace=launch.local.trace or trace_file,
-            beat=launch.local.beat,
-        )
 
 
 def held_back(result: Result) -> bool:

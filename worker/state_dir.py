@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,9 +37,9 @@ class Pending:
 
 @dataclass(frozen=True)
 class Leftover:
-    """A child that was started, and its temporary folder."""
+    """The children that were started, and their temporary folder."""
 
-    tree: Tree
+    trees: tuple[Tree, ...]
     folder: str
 
 
@@ -79,15 +79,15 @@ class Journal:
         remove(self._claim)
 
     def leftover(self) -> Leftover | None:
-        """The child that was running last, if nobody saw its end."""
+        """The children that were running last, if nobody saw their end."""
         return _load(self._child, Leftover)
 
-    def started(self, tree: Tree, folder: Path) -> None:
-        """Write down which child runs."""
-        _save(self._child, Leftover(tree, str(folder)))
+    def started(self, trees: Sequence[Tree], folder: Path) -> None:
+        """Write down which children run."""
+        _save(self._child, Leftover(tuple(trees), str(folder)))
 
     def ended(self) -> None:
-        """Forget the child: nothing of it is left."""
+        """Forget the children: nothing of them is left."""
         remove(self._child)
 
 

@@ -7,7 +7,10 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -28,6 +31,7 @@ TASKS_PER_PROCESS = 8
 """Threads count as tasks too; the limit is there to end a fork bomb, not to save."""
 _PLACES_NEEDED = (
     "PYTHONPATH",
+    "PYTHONPYCACHEPREFIX",
     "THROUGHLINE_CACHE_DIR",
     "TMPDIR",
     "TORCHINDUCTOR_CACHE_DIR",
@@ -36,6 +40,8 @@ _PLACES_NEEDED = (
 """Variables that name folders which a child needs. Others, as PWD, may name hidden ones."""
 
 
+Tell = Callable[[Progress], None]
+"""Takes note of where a child is."""
 BRIEFLY_S, SAY_AGAIN_S = 2.0, 60.0
 """Wait for the device without a log line, and time between two lines, in s."""
 
@@ -85,37 +91,75 @@ class Station:
         settings: Settings,
         contained: containment.Containment,
         gauge: Gauge | None = None,
-        started: Callable[[process_tree.Tree, Path], None] = lambda tree, folder: None,  # noqa: ARG005
+        started: Callable[[Sequence[process_tree.Tree], Path], None] = lambda trees, folder: None,  # noqa: ARG005
     ) -> None:
-        """``started`` is told of every child, and of the folder to remove, as soon as it runs."""
+        """``started`` is told of the running children, and of the folder to remove after them."""
         self._settings = settings
         self._contained = contained
         self._started = started
         self.device = DeviceState(settings, gauge)
         self.survivors: tuple[process_tree.Process, ...] = ()
-        """Processes of the last child that did not die; the next job has to wait for them."""
+        """Processes of the last children that did not die; the next job has to wait for them."""
 
-    def supervise(self, task: Task, watch: Watch, tell: Callable[[Progress], None]) -> Outcome:
+    def supervise(self, task: Task, watch: Watch, tell: Tell) -> Outcome:
         """Run a child to its end; nothing of it is left when this returns or raises.
 
         Raises:
             Interrupted: ``watch`` gave a cause.
             OSError: the child cannot be started.
         """
+        (outcome,) = self.supervise_together([task], watch, [tell], task.folder)
+        return outcome
+
+    def supervise_together(
+        self,
+        tasks: Sequence[Task],
+        watch: Watch,
+        tells: Sequence[Tell],
+        folder: Path,
+        all_run: Callable[[], None] = lambda: None,
+    ) -> list[Outcome]:
+        """Run children beside each other, each to its end, in folders below ``folder``.
+
+        ``all_run`` is called once all have started.
+
+        Raises:
+            Interrupted: ``watch`` gave a cause.
+            OSError: a child cannot be started.
+        """
         if cause := watch.cause():
             raise Interrupted(cause)
-        mark = uuid.uuid4().hex
+        with self.device.sampler(len(tasks)) as sampler, ExitStack() as running:
+            children: list[Child] = []
+            for task in tasks:
+                children.append(running.enter_context(self._begun(task)))
+                trees = [child.tree for child in children]
+                self._started(trees, folder)
+                self.device.occupancy.expect(*trees)
+            all_run()
+            sampler.start()
+            ended = _in_threads(partial(self._ended, watch), children, tells)
+            self.survivors = tuple(one for _, left in ended for one in left.survivors)
+        for ending, _ in ended:
+            if isinstance(ending, Cause):
+                raise Interrupted(ending)
+        readings = sampler.readings()
+        return [
+            Outcome(ending, left, child.last, readings)
+            for child, (ending, left) in zip(children, ended, strict=True)
+            if not isinstance(ending, Cause)
+        ]
+
+    def _begun(self, task: Task) -> Child:
         tasks = TASKS_PER_PROCESS * task.limits.allowance.processes
         guard = containment.guarded(self._contained, tasks, hidden_from(task, self._settings))
-        with self.device.sampler() as sampler, Child(task, guard, mark) as child:
-            self._started(child.tree, task.folder)
-            self.device.occupancy.expect(child.tree)
-            sampler.start()
-            ending = child.watch(watch.cause, tell, watch.hear)
-            left = self._end(child, ending, watch)
-        if isinstance(ending, Cause):
-            raise Interrupted(ending)
-        return Outcome(ending, left, child.last, sampler.readings())
+        return Child(task, guard, uuid.uuid4().hex)
+
+    def _ended(
+        self, watch: Watch, child: Child, tell: Tell
+    ) -> tuple[Ending | Excess | Cause, Exit]:
+        ending = child.watch(watch.cause, tell, watch.hear)
+        return ending, self._end(child, ending, watch)
 
     def await_free(self, first_c: float | None, limit_s: float, goes_on: Callable[[], bool]) -> str:
         """Let the device cool down to ``first_c`` degrees Celsius, for ``limit_s`` seconds at most.
@@ -150,11 +194,21 @@ class Station:
         elif ending in (Cause.ISOLATED, Cause.FENCED):
             grace_s = min(grace_s, watch.left_s() / 2)
         left = child.end(grace_s, self._settings.kill_patience_s)
-        self.survivors = left.survivors
         if left.survivors:
             pids = listed(process.pid for process in left.survivors)
             log.error("Processes %s do not die: the device or its driver is stuck.", pids)
         return left
+
+
+def _in_threads(
+    end: Callable[[Child, Tell], tuple[Ending | Excess | Cause, Exit]],
+    children: Sequence[Child],
+    tells: Sequence[Tell],
+) -> list[tuple[Ending | Excess | Cause, Exit]]:
+    """Watch the first child here and each further one from a thread of its own."""
+    with ThreadPoolExecutor(max(1, len(children) - 1), "watch") as threads:
+        others = threads.map(end, children[1:], tells[1:])
+        return [end(children[0], tells[0]), *others]
 
 
 class Vacancy:

@@ -7,7 +7,7 @@ that instead.
 
 from __future__ import annotations
 
-from benchmarks.contracts import Case, Protocol
+from benchmarks.contracts import Case, Duet, Protocol
 
 START_S = 20.0
 """Start of the process, torch, model and loader processes, and their end."""
@@ -27,6 +27,27 @@ SEARCH_S = 30.0
 BESIDE_S = {"phases": 2.0, "profile": 8.0, "parity": 15.0, "efficiency": 4.0}
 """Seconds of the passes beside timing in a job's first process, from climbs of `diagnose` on an
 H200; parity takes 40 s with a new reference, and 10 s with a known one."""
+
+
+PAIR_START_S = 14.0
+"""Start and end of both processes of a pair, which start at the same time."""
+PAIR_FIRST_STEP_S = 3.0
+"""A first step beside what compiling takes."""
+HAND_OVER_S = 0.25
+"""Length of a turn beside its timed steps' least length."""
+
+
+def pair_s(case: Case, duet: Duet, *, first: bool) -> float:
+    """Seconds that a GPU worker needs for a pair of ``case`` in turn; the first one compiles.
+
+    The constants are means over 37 pairs of three cases on an H100 (benchmarks/results/h100).
+    """
+    mode = case.axes.get("compile", "off")
+    compiling_s = FIRST_STEP_S.get(mode, FIRST_STEP_S["off"])
+    again_s = PAIR_FIRST_STEP_S if mode == "off" else 2 * PAIR_FIRST_STEP_S
+    search_s = SEARCH_S if case.axes.get("batch") == "auto" else 0.0
+    turns_s = 2 * (duet.turns + 1) * (duet.turn_s + HAND_OVER_S)
+    return PAIR_START_S + search_s + (compiling_s if first else again_s) + turns_s
 
 
 def expected_s(case: Case, protocol: Protocol) -> float:

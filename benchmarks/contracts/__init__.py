@@ -8,6 +8,7 @@ from benchmarks.contracts.bounds import excess
 from benchmarks.contracts.canary import Canary
 from benchmarks.contracts.case import Case, Protocol, workload_of
 from benchmarks.contracts.compilation import Compilation
+from benchmarks.contracts.duet import Duet, DuetSide, Turn
 from benchmarks.contracts.efficiency import Efficiency, Use, Work
 from benchmarks.contracts.job import (
     FINAL_STATES,
@@ -80,6 +81,8 @@ __all__ = [
     "Day",
     "Demand",
     "Direction",
+    "Duet",
+    "DuetSide",
     "Efficiency",
     "Environment",
     "Event",
@@ -120,6 +123,7 @@ __all__ = [
     "Telemetry",
     "Text",
     "Trace",
+    "Turn",
     "Use",
     "Value",
     "Verdict",

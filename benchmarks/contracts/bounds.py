@@ -64,6 +64,8 @@ def traces(result: Result) -> Iterator[Trace]:
             yield from _of_telemetry(telemetry)
     if result.parity is not None:
         yield from result.parity.losses.values()
+    if result.baseline is not None:
+        yield from traces(result.baseline)
 
 
 def _of_pass(timed: Pass) -> Iterator[Trace]:
@@ -80,6 +82,8 @@ def without_traces(result: Result) -> Result:
     lean: dict[str, Any] = {"replicates": tuple(map(_lean, result.replicates))}
     if result.parity is not None:
         lean["parity"] = result.parity.model_copy(update={"losses": {}})
+    if result.baseline is not None:
+        lean["baseline"] = without_traces(result.baseline)
     return result.model_copy(update=lean)
 
 
@@ -111,7 +115,8 @@ def excess(result: Result, document: bytes, processes: int) -> str:
     """
     all_traces = list(traces(result))
     values, packed_b = sum(one.n for one in all_traces), sum(len(one.data) for one in all_traces)
-    measured = min(max(len(result.replicates), 1), processes)
+    sides = 1 if result.baseline is None else 2
+    measured = sides * min(max(len(result.replicates), 1), processes)
     allowed = trace_values(processes) * measured
     if values > allowed:
         return (
@@ -134,6 +139,8 @@ def excess(result: Result, document: bytes, processes: int) -> str:
 
 
 def _long_names(result: Result) -> str:
+    if result.baseline is not None and (why := _long_names(result.baseline)):
+        return why
     facts = result.environment.facts
     facts_b = sum(len(name) + len(value.encode()) for name, value in facts.items())
     if facts_b > FACTS_B:

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from benchmarks.contracts import values
 from benchmarks.contracts.case import BESIDE, Case, Protocol
+from benchmarks.contracts.duet import Duet, DuetSide
 
 
 class Purpose(StrEnum):
@@ -40,6 +41,8 @@ class JobSpec(values.Contract):
     replicate: Annotated[int, Field(strict=True, ge=1, le=50)] = 1
     """Number of this process among those of the protocol, from 1. Each is a job of its own."""
     rerun_of: values.Id | None = None
+    duet: Duet | None = None
+    """The baseline that is measured beside the revision in the same job: a pair of a gate."""
 
 
 Device = Annotated[
@@ -64,6 +67,8 @@ class ProcessSpec(values.Contract):
     """Rates of FULL and SYNTH: a case that beats neither is timed and no more."""
     events_fd: values.Count | None = None
     """The descriptor to write an `Event` a line to."""
+    duet: DuetSide | None = None
+    """Its part, if it is measured in turn with another process."""
 
     def document(self, events_fd: int) -> bytes:
         """JSON with ``events_fd``, and without what is switched off.

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from benchmarks.contracts import values
 from benchmarks.contracts.canary import Canary
 from benchmarks.contracts.case import Case, Protocol
+from benchmarks.contracts.duet import Turn
 from benchmarks.contracts.efficiency import Efficiency
 from benchmarks.contracts.measurement import Environment, Replicate, Sample
 from benchmarks.contracts.parity import Parity
@@ -122,6 +123,19 @@ class Result(values.Contract):
     flags: tuple[values.Name, ...] = Field(default=(), max_length=100)
     repro: values.Text = ""
     """The command that measures this case again."""
+    startup: dict[values.Name, values.Seconds] = Field(default_factory=dict, max_length=20)
+    """Where the process's seconds went before its first timed step: interpreter, import, device,
+    model, settings, trainer, first_step, warmup."""
+    turns: tuple[Turn, ...] = Field(default=(), max_length=200)
+    """Windows in turn with the other side of a pair; there are no replicates then."""
+    baseline: Result | None = None
+    """The other side of a pair, in the result of a job that measured both."""
+
+    @model_validator(mode="after")
+    def _a_baseline_has_none_itself(self) -> Self:
+        if self.baseline is not None and self.baseline.baseline is not None:
+            raise ValueError("a pair has two sides: its baseline has no baseline")
+        return self
 
     @model_validator(mode="after")
     def _an_ok_result_has_numbers(self) -> Self:

@@ -91,6 +91,10 @@ FLAGS = {
         "the worker's log.",
     ),
     "small_ring": Flag(Kind.NOTE, "Fewer than four batches fitted on the device beside the model."),
+    "one_after_the_other": Flag(
+        Kind.NOTE,
+        "The two sides of a pair could not be measured in turn, so one followed the other.",
+    ),
     "host_sync_per_step": Flag(
         Kind.NOTE, "The gradient scaler makes the host wait for the device in every step."
     ),

@@ -44,7 +44,8 @@ def put_in_force(recipe: Recipe) -> dict[str, str]:
     torch.backends.cudnn.allow_tf32 = recipe.tf32
     torch.backends.cudnn.benchmark = recipe.cudnn_benchmark
     torch.backends.cudnn.deterministic = False
-    torch.use_deterministic_algorithms(mode=False)
+    if torch.are_deterministic_algorithms_enabled():  # the call itself loads all of the compiler
+        torch.use_deterministic_algorithms(mode=False)
     for name, allow in _ATTENTION.items():
         alone = recipe.attention in _ATTENTION
         allow(name == recipe.attention if alone else _ATTENTION_BY_DEFAULT[name])

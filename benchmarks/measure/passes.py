@@ -11,6 +11,8 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 from torch import Tensor
@@ -18,8 +20,16 @@ from torch import Tensor
 from benchmarks import contracts
 from benchmarks.diagnosis import sanity
 from benchmarks.diagnosis.verdict import HOST_SYNC
-from benchmarks.measure import batch_source, compilation, conditions, flags, loop, sm_clock
+from benchmarks.measure import (
+    batch_source,
+    compilation,
+    conditions,
+    flags,
+    loop,
+    sm_clock,
+)
 from benchmarks.measure.estimate import StopRule, block_length, summarise
+from benchmarks.measure.in_turn import LEAD_TURNS, Baton, run_turns
 from benchmarks.measure.profile import extra_passes as beside
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.timestamps import drain
@@ -37,6 +47,17 @@ QUEUES = 3
 """A FULL window holds at least so many loader queues, or filling the queue weighs too much."""
 _SPANS = {"warmup": (0.2, 0.4), "full": (0.4, 0.7), "synth": (0.7, 1.0)}
 """Share of a replicate's progress that each phase covers."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one side of a duet measured."""
+
+    turns: tuple[contracts.Turn, ...]
+    first_step_s: float
+    warmup_s: float
+    peak_memory_b: int
+    flags: tuple[str, ...]
 
 
 class Passes:
@@ -98,6 +119,51 @@ class Passes:
             flags=(*self._flags, *also.flags),
         )
 
+    def side(self, seed: int, baton: Baton, side: contracts.DuetSide) -> Side:
+        """Run one side of a duet.
+
+        Raises:
+            OtherSideGone: the other side ended before its time.
+        """
+        batches: Iterator[Sequence[Tensor]] = batch_source.batches(self._trainer.recipe, seed)
+        # Libraries time their algorithms in the first step: beside another process they would
+        # choose by chance. A compiler works for long, and mostly on the host.
+        compiled = self._trainer.recipe.compile_options is not None
+        self._reporter.tell("ready", 0.0)
+        with nullcontext() if compiled else baton.alone():
+            first_step_s = self._first_step(batches)
+        # The other side does the same meanwhile, so nothing here could tell what is steady.
+        least = self.protocol.warmup_min_steps
+        warm = loop.run(self._trainer, batches, self.watched("warmup", _after(least)))
+        conditions.reset_peak(self._device)
+        scale = self._trainer.scale
+        with self._from_the_start(batches, seed):
+            self._reporter.tell("ready", _SPANS["warmup"][1])
+            total = side.turns + LEAD_TURNS
+
+            def tell(number: int) -> None:
+                self._reporter.tell("turns", 0.4 + 0.6 * number / total, number)
+
+            turns, loss = run_turns(self._trainer, batches, baton, side, self._clock, tell)
+        if not math.isfinite(loss):
+            self._flags.append(f"turns.{sanity.NOT_FINITE}")
+        if sanity.lost(scale, self._trainer.scale, sum(turn.steps for turn in turns)):
+            self._flags.append(f"turns.{sanity.DISCARDED}")
+        peak_b, _ = conditions.peak_memory(self._device)
+        return Side(tuple(turns), first_step_s, warm.wall_s, peak_b, tuple(self._flags))
+
+    @contextmanager
+    def _from_the_start(self, batches: Iterator[Sequence[Tensor]], seed: int) -> Iterator[None]:
+        """Go back to the initial weights and let the loader find its own rate again."""
+        with flags.collector(self._trainer.recipe):
+            self._trainer.rewind(seed)
+            # A pause fills the queue, and the pass would be fed from it.
+            batch_source.empty_queue(self._trainer.recipe, batches)
+            # A loader that keeps up has its queue again after one round of its processes; without
+            # these steps the wait for that round would be taken for a stall.
+            loop.run(self._trainer, batches, _after(max(REFILL_STEPS, self._workers)))
+            yield
+
     def _warm_up(self, batches: Iterator[Sequence[Tensor]]) -> tuple[contracts.Warmup, float]:
         """Step until steady; returns how it went and the mean step time that it ended with."""
         first_step_s = self._first_step(batches)
@@ -132,14 +198,7 @@ class Passes:
         # Blocks of whole rounds: loader processes that started together deliver together.
         rule = StopRule(protocol, block_length(step_s, protocol, self._workers))
         scale = self._trainer.scale
-        with flags.collector(self._trainer.recipe):
-            self._trainer.rewind(seed)
-            # A pause fills the queue, and the pass would be fed from it.
-            batch_source.empty_queue(self._trainer.recipe, batches)
-            # A loader that keeps up has its queue again after one round of its processes; without
-            # these steps the wait for that round would be taken for a stall.
-            round_ = max(REFILL_STEPS, self._workers)
-            loop.run(self._trainer, batches, lambda times: len(times.step) >= round_)
+        with self._from_the_start(batches, seed):
             timed = loop.run(self._trainer, batches, self.watched("full", rule), self._clock)
         return self._summary("full", timed, rule, scale)
 
@@ -148,7 +207,7 @@ class Passes:
         with flags.collector(self._trainer.recipe):
             self._trainer.rewind(seed)
             # FULL may have been much slower, so these steps tell how long a block has to be.
-            refill = loop.run(self._trainer, ring, lambda times: len(times.step) >= REFILL_STEPS)
+            refill = loop.run(self._trainer, ring, _after(REFILL_STEPS))
             step_s = statistics.fmean(refill.times.step)
             rule = StopRule(self.protocol, block_length(step_s, self.protocol))
             timed = loop.run(self._trainer, ring, self.watched("synth", rule), self._clock)
@@ -177,6 +236,10 @@ class Passes:
             return rule(times)
 
         return enough
+
+
+def _after(steps: int) -> Callable[[loop.StepTimes], bool]:
+    return lambda times: len(times.step) >= steps
 
 
 def _doubts(timed: loop.TimedPass) -> list[str]:

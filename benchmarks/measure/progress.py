@@ -13,10 +13,17 @@ from benchmarks.progress_bar import ProgressBar
 PULSE_S = 1.0
 """Longest time between two signs of life, also while a compiler keeps the main thread busy."""
 
-PATIENCE_S = {"warmup": 240.0, "full": 60.0, "synth": 60.0, "phases": 60.0, "profile": 180.0}
+PATIENCE_S = {
+    "warmup": 240.0,
+    "full": 60.0,
+    "synth": 60.0,
+    "turns": 120.0,
+    "phases": 60.0,
+    "profile": 180.0,
+}
 """Longest time of a phase without a finished step. Then the signs of life end, and the supervisor
 sees that it hangs. Building and the first step have no limit, for they may compile; warm-up may
-hold a second compilation."""
+hold a second compilation. Neither has a wait for the other side of a pair, which may compile."""
 
 
 class Reporter:

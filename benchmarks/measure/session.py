@@ -8,21 +8,26 @@ import time
 import traceback
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 import torch
 
 from benchmarks import contracts, workload_module
 from benchmarks.catalog import catalog
+from benchmarks.catalog.metrics import sample
 from benchmarks.data.cache import cache_folder
 from benchmarks.diagnosis import parity, sanity
 from benchmarks.diagnosis.conclude import concluded
 from benchmarks.diagnosis.merge import samples
+from benchmarks.diagnosis.paired import samples as samples_of_turns
 from benchmarks.environment import capture
 from benchmarks.measure import batch_search, check_recipe, device, flags, flops, graphs
 from benchmarks.measure.failures import classify
+from benchmarks.measure.in_turn import Baton
 from benchmarks.measure.parity_check import PHASE, Check
 from benchmarks.measure.passes import Passes
 from benchmarks.measure.progress import Reporter
+from benchmarks.measure.startup import Startup
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Context, Recipe
 from benchmarks.workload_module import Sizes
@@ -59,7 +64,7 @@ class _Session:
         self._spec = spec
         self._context = Context(device, cache_folder(), spec.data_root, spec.seed)
         self._reporter = reporter
-        self._import_s = import_s
+        self._startup = Startup(import_s)
         self._started_at = datetime.now(UTC)
         self._case = spec.case
         self._environment = contracts.Environment(facts={"hw.device": device.type})
@@ -80,6 +85,8 @@ class _Session:
 
     def measured(self) -> contracts.Result:
         """Build, run every pass, and tell what they gave."""
+        if self._spec.duet is not None:
+            return self._side(self._spec.duet)
         result, check = self._timed()
         # The trainer is gone by now: the next steps need its memory.
         if result.status is not contracts.Status.OK:
@@ -91,6 +98,38 @@ class _Session:
             return result
         return result.model_copy(update={"efficiency": self._efficiency()})
 
+    def _side(self, side: contracts.DuetSide) -> contracts.Result:
+        """Measure one side of a duet; parity, where it is asked for, one side after the other."""
+        with Baton(side) as baton:
+            trainer = self._trainer()
+            passes = Passes(trainer, self._spec.protocol, self._reporter, "")
+            measured = passes.side(self._spec.seed, baton, side)
+            item = workload_module.load(self._case.workload).entry.item
+            items = trainer.recipe.batch * trainer.recipe.items_per_sample
+            self._startup.parts |= {
+                "first_step": measured.first_step_s,
+                "warmup": measured.warmup_s,
+            }
+            result = self._result(
+                trainer,
+                item,
+                samples=(
+                    *samples_of_turns(measured.turns, item, items),
+                    sample("peak_memory", float(measured.peak_memory_b)),
+                ),
+                turns=measured.turns,
+                flags=measured.flags,
+            )
+            if broken := sanity.not_finite(measured.flags):
+                return sanity.without_speed(result, broken)
+            if not self._spec.protocol.parity:
+                return result
+            with baton.alone():
+                check = self._check()
+                check.follow(trainer)
+                del trainer, passes
+                return parity.with_parity(result, check.verdict())
+
     def _timed(self) -> tuple[contracts.Result, Check | None]:
         """Run the timed passes, then follow the timed trainer for parity if that is requested."""
         from_s = time.perf_counter()
@@ -100,20 +139,18 @@ class _Session:
         after = partial(protocol_after, spec)
         passes = Passes(trainer, spec.protocol, self._reporter, f"{item}/s", spec.trace, after)
         build_s = time.perf_counter() - from_s
-        replicate = passes.replicate(spec.seed, self._import_s, build_s)
-        result = contracts.Result(
-            case=self._case,
-            status=contracts.Status.OK,
-            measured_at=self._started_at,
-            protocol=self._spec.protocol,
-            item=item,
-            batch_items=passes.items_per_step,
-            parameters=trainer.parameters,
-            environment=self._environment,
+        replicate = passes.replicate(spec.seed, self._startup.parts["import"], build_s)
+        warmup = replicate.warmup
+        self._startup.parts |= {
+            "first_step": warmup.first_step_s,
+            "warmup": warmup.s - warmup.first_step_s,
+        }
+        result = self._result(
+            trainer,
+            item,
             samples=samples(replicate, item),
             replicates=(replicate,),
             flags=replicate.flags,
-            repro=_repro(self._case, self._spec),
         )
         result = concluded(result)
         if broken := sanity.not_finite(replicate.flags):
@@ -123,6 +160,22 @@ class _Session:
         check = self._check()
         check.follow(trainer)
         return result, check
+
+    def _result(self, trainer: Trainer, item: str, **measured: Any) -> contracts.Result:
+        recipe = trainer.recipe
+        return contracts.Result(
+            case=self._case,
+            status=contracts.Status.OK,
+            measured_at=self._started_at,
+            protocol=self._spec.protocol,
+            item=item,
+            batch_items=recipe.batch * recipe.items_per_sample,
+            parameters=trainer.parameters,
+            environment=self._environment,
+            repro=_repro(self._case, self._spec),
+            startup=self._startup.parts,
+            **measured,
+        )
 
     def _efficiency(self) -> contracts.Efficiency:
         facts = self._environment.facts
@@ -136,6 +189,7 @@ class _Session:
 
     def _trainer(self) -> Trainer:
         context = self._context
+        self._startup.open_device(context.device)
         module = workload_module.load(self._case.workload)
         self._case = catalog.normalise(self._case, context.device.type, module.entry)
         if context.device.type == "cuda":
@@ -145,11 +199,15 @@ class _Session:
         self.batch = recipe.batch
         recipe = batch_search.settled(recipe, context.device, context.seed)
         self.batch = recipe.batch
+        self._startup.done("model")
         facts = flags.put_in_force(recipe)
         facts |= {"flag.cpu_affinity": near, "sw.model": module.code}
         facts |= catalog.recorded(module.entry)
         self._environment = capture(context.device, facts, recipe.data_name)
-        return graphs.trainer(recipe, context.device)
+        self._startup.done("settings")
+        trainer = graphs.trainer(recipe, context.device)
+        self._startup.done("trainer")
+        return trainer
 
 
 def _repro(case: contracts.Case, spec: contracts.ProcessSpec) -> str:

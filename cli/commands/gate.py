@@ -60,6 +60,10 @@ def gate(
     require: options.Require = None,
     worker: Annotated[str | None, typer.Option(help="The worker that measures both.")] = None,
     project: options.Project = None,
+    duet: Annotated[
+        bool,
+        typer.Option("--duet/--no-duet", help="Measure both in turn, or each by itself."),
+    ] = True,
     shown_as: Annotated[
         GateFormat, typer.Option("--format", help="How to print it.")
     ] = GateFormat.TEXT,
@@ -93,5 +97,6 @@ def gate(
         worker,
         idempotency_key,
         project,
+        duet,
     )
     raise typer.Exit(run(url, order, shown_as, output, inconclusive))

@@ -43,6 +43,7 @@ class GateOptions:
     worker: str | None
     key: str | None
     project: str | None = None
+    duet: bool = True
 
     def request(self) -> dict[str, Any]:
         """Return the request to post to the service.
@@ -60,6 +61,7 @@ class GateOptions:
             "policy": self._policy(),
             "requires": parse_case.labels(self.requires),
             "source": "gate",
+            "duet": self.duet,
         }
         optional = {"suite": self.suite, "worker": self.worker, "project": self.project}
         if self.suite is None:

@@ -18,7 +18,7 @@ from benchmarks.diagnosis.merge import merge
 from benchmarks.progress_bar import ProgressBar
 from cli.exits import Exit, Stop
 from cli.settings import our_packages
-from worker import result_builder, runner, supervisor
+from worker import launch, result_builder, runner, supervisor
 from worker.child import containment
 from worker.child.workspace import workspace
 from worker.device import nvml
@@ -39,7 +39,7 @@ class LocalRunner:
     """Measures one case after another; later ones find the compiled code of earlier ones."""
 
     def __init__(
-        self, settings: Settings, station: supervisor.Station, local: runner.Local
+        self, settings: Settings, station: supervisor.Station, local: launch.Local
     ) -> None:
         self._runner = runner.Runner(settings, station)
         self._station = station
@@ -82,7 +82,7 @@ class LocalRunner:
             raise Stop(f"The device cannot be used: {gone}", Exit.FAILED) from gone
 
     def _replicates(
-        self, spec: contracts.JobSpec, watch: _Shown, local: runner.Local
+        self, spec: contracts.JobSpec, watch: _Shown, local: launch.Local
     ) -> contracts.Result:
         """Measure one process after another, until one fails; the later ones only for timing."""
         first_c = self._station.device.temperature_c()
@@ -147,7 +147,7 @@ def set_up(
     try:
         contained = containment.choose(settings.containment, settings.device)[0]
         with workspace() as folder:
-            local = runner.Local(folder, our_packages())
+            local = launch.Local(folder, our_packages())
             yield LocalRunner(settings, supervisor.Station(settings, contained, gauge), local)
     except containment.Unavailable as error:
         raise Stop(str(error)) from error

@@ -491,8 +491,8 @@ def _comparisons() -> None:
         ),
         sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name="fk_comparison_tries_job_id"),
         sa.PrimaryKeyConstraint("comparison_id", "place", name="pk_comparison_tries"),
-        sa.UniqueConstraint("job_id", name="uq_comparison_tries_job_id"),
     )
+    op.create_index("ix_comparison_tries_job_id", "comparison_tries", ["job_id"])
 
 
 def _findings() -> None:

@@ -26,22 +26,25 @@ def of(session: Session, comparison_id: str) -> list[ComparisonJob]:
 
 
 def take_note(session: Session, tries: Sequence[ComparisonJob]) -> int:
-    """Keep a few numbers of each job that has ended; return how many have not ended."""
-    waiting = {one.job_id: one for one in tries if one.measured is None}
+    """Keep a few numbers of each side whose job has ended; return how many sides still wait."""
+    waiting = [one for one in tries if one.measured is None]
     done = select(Job.id, Job.reason).where(
-        Job.id.in_(waiting), Job.state.in_(contracts.FINAL_STATES)
+        Job.id.in_({one.job_id for one in waiting}), Job.state.in_(contracts.FINAL_STATES)
     )
     ended = {job_id: reason for job_id, reason in session.execute(done)}  # noqa: C416
     counted = queries.counted_results(session, list(ended))
-    for job_id, reason in ended.items():
-        _keep(session, waiting[job_id], counted.get(job_id), reason)
+    noted = [one for one in waiting if one.job_id in ended]
+    for one in noted:
+        _keep(session, one, counted.get(one.job_id), ended[one.job_id])
     session.flush()
-    return len(waiting) - len(ended)
+    return len(waiting) - len(noted)
 
 
 def _keep(session: Session, row: ComparisonJob, stored: StoredResult | None, reason: str) -> None:
     measured = (
-        gate.Measured.missing(reason[:500]) if stored is None else gate.Measured.of(stored.result)
+        gate.Measured.missing(reason[:500])
+        if stored is None
+        else gate.Measured.of(gate.side_of(stored.result, Side(row.side)))
     )
     same = ComparisonJob.comparison_id == row.comparison_id, ComparisonJob.place == row.place
     session.execute(
@@ -124,18 +127,21 @@ def submit(
 ) -> None:
     """Queue one pair for each case in ``places``: A B, then B A, then A B again.
 
-    Turning every other pair around keeps a drift of the machine from favouring one side.
+    Turning every other pair around keeps a drift of the machine from favouring one side. A job
+    that measures both sides stands at the place of the first.
     """
     request = ComparisonRequest.model_validate(row.request)
     known = records(row, tries)
     place = len(tries)
     for case_place in places:
         pair = sum(one.case_place == case_place for one in tries) // 2
-        alone = bool(known[case_place].whole)
-        for side in (*Side,) if pair % 2 == 0 else (*Side,)[::-1]:
-            spec = _spec(row, request, case_place, side, timing_only=alone)
+        sides = (*Side,) if pair % 2 == 0 else (*Side,)[::-1]
+        specs = _specs(row, request, case_place, known[case_place], sides[0])
+        jobs = {}
+        for offset, (side, spec) in enumerate(specs.items()):
             at = row.baseline_submission if side is Side.BASELINE else row.contender_submission
-            [job_id] = leases.submit(session, [spec], at, now, first=place)
+            [jobs[side]] = leases.submit(session, [spec], at, now, first=place + offset)
+        for side in sides:
             session.add(
                 ComparisonJob(
                     comparison_id=row.id,
@@ -143,34 +149,42 @@ def submit(
                     case_place=case_place,
                     pair=pair,
                     side=side.value,
-                    job_id=job_id,
+                    job_id=jobs.get(side, jobs[Side.CONTENDER]),
                 )
             )
             place += 1
     session.flush()
 
 
-def _spec(
+def _specs(
     row: ComparisonRow,
     request: ComparisonRequest,
     case_place: int,
-    side: Side,
-    *,
-    timing_only: bool,
-) -> contracts.JobSpec:
-    """One side of a pair; ``timing_only`` leaves out the passes beside it, parity among them.
+    record: gate.CaseRecord,
+    first: Side,
+) -> dict[Side, contracts.JobSpec]:
+    """The jobs of a pair in their order, by side; one that measures both is the contender's.
 
-    They are asked for until a case has a whole pair: a process that ended in an accident has told
-    nothing of them, and the pair that stands in its place must.
+    The passes beside timing, parity among them, are asked for until a case has a whole pair: a
+    process that ended in an accident has told nothing of them, and the pair in its place must.
     """
     assert request.protocol is not None
     assert row.worker is not None
-    return contracts.JobSpec(
+    protocol = request.protocol.timing_only() if record.whole else request.protocol
+    contender = contracts.JobSpec(
         case=contracts.Case.model_validate(row.cases[case_place]),
-        revision=row.baseline if side is Side.BASELINE else row.contender,
-        protocol=request.protocol.timing_only() if timing_only else request.protocol,
+        revision=row.contender,
+        protocol=protocol,
         purpose=contracts.Purpose.COMPARISON,
         requires=request.requires | {"worker": row.worker},
         priority=request.priority,
         timeout_s=request.timeout_s,
     )
+    if request.duet and gate.may_be_in_turn(record, request.policy):
+        only_parity = protocol.timing_only().model_copy(update={"parity": protocol.parity})
+        duet = contracts.Duet(baseline=row.baseline, baseline_first=first is Side.BASELINE)
+        both = contender.model_copy(update={"protocol": only_parity, "duet": duet})
+        return {Side.CONTENDER: both}
+    baseline = contender.model_copy(update={"revision": row.baseline})
+    specs = {Side.BASELINE: baseline, Side.CONTENDER: contender}
+    return {first: specs.pop(first), **specs}

@@ -57,7 +57,10 @@ class ComparisonRow(ProjectOwned, Base):
 
 
 class ComparisonJob(Base):
-    """One job of a comparison: one process of one side of one pair."""
+    """One side of one pair of a comparison, and the job that measures it.
+
+    A job that measures both sides stands in two rows.
+    """
 
     __tablename__ = "comparison_tries"
     comparison_id: Mapped[str] = mapped_column(
@@ -68,7 +71,7 @@ class ComparisonJob(Base):
     case_place: Mapped[int]
     pair: Mapped[int]
     side: Mapped[str] = mapped_column(String(16))
-    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), unique=True)
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), index=True)
     measured: Mapped[dict[str, Any] | None]
     """What the job found out, as far as a gate needs it; None until the job has ended."""
     attempt: Mapped[int | None]

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, FiniteFloat, model_validator
 
-from benchmarks.contracts import Case, Contract, Labels, Name, Protocol, Revision
+from benchmarks.contracts import Case, Contract, Flag, Labels, Name, Protocol, Revision
 from service.schemas.document import Document
 from service.schemas.gate import DecisionView, Outcome
 from service.schemas.jobs import Source
@@ -42,6 +42,9 @@ class ComparisonRequest(Contract):
     """Workers that must not be chosen."""
     protocol: Protocol | None = None
     """How to measure; without it the suite's way, or the default. Always one process a job."""
+    duet: Flag = True
+    """Measure both sides in turn within one job, where the limits allow it; else one process after
+    the other, each with the device to itself."""
     priority: Annotated[int, Field(strict=True, ge=-100, le=100)] = 10
     """Before the history's jobs, which can wait: somebody waits for this one."""
     timeout_s: Annotated[FiniteFloat, Field(strict=True, gt=0, le=86_400)] = 1_800.0

@@ -10,6 +10,8 @@ from pydantic import BeforeValidator, Field, FiniteFloat, model_validator
 from benchmarks.contracts import Contract, Name
 
 THROUGHPUT = "throughput"
+IN_TURN = frozenset({THROUGHPUT, "step_time", "peak_memory", "cycles"})
+"""Metrics that a duet tells as well as a process with the device to itself."""
 
 
 def _share(value: object) -> object:
@@ -73,6 +75,12 @@ class Rule(Contract):
             if trade.if_metric == trade.metric:
                 raise ValueError("a trade weighs a metric against itself; name another one")
         return self
+
+    @property
+    def in_turn(self) -> bool:
+        """Return True if a duet tells every metric that the rule asks for."""
+        asked = {limit.metric for limit in self.limits} | {one.if_metric for one in self.trades}
+        return asked <= IN_TURN
 
     def fits(self, case_key: str) -> bool:
         """Return True if the rule's pattern names the case of this key."""

@@ -372,6 +372,7 @@ WORDS: dict[str, Words] = {
     "pairs_disagree": (
         ", but earlier and later pairs disagree: something else changed on this machine"
     ),
+    "at_one_clock": " at one clock (the contender's was {clock:change})",
     "surely_within": ", surely within {allowed:percent}",
     "surely_no_worse": (", surely no worse than {allowed:percent}; whether it got better is open"),
     "surely_worse": ", surely worse",
@@ -403,6 +404,7 @@ WORDS: dict[str, Words] = {
     "pairs_left_out": lambda pairs, flags: (
         f"{formats.counted(pairs, 'pair')} left out, measured on a disturbed device ({flags})."
     ),
+    "one_after_the_other": "Measured one after the other: it could not be done in turn.",
     "gave_nothing": lambda side, reason: (
         f"One process of the {side} gave nothing{_because(reason.rstrip('.'), end='')}."
     ),

@@ -52,15 +52,25 @@ class GateHand:
                 return count
             self.seen.append(lease)
             assert self.worker.start(lease).status_code == 204
-            answer = self.worker.post(lease, script(lease))
+            answer = self.worker.post(lease, answered(lease, script))
             assert answer.status_code == 201, answer.text
         return most
 
 
+def answered(lease: Lease, script: Script) -> Result:
+    """The result of a job of either kind: of one side, or of both."""
+    duet = lease.spec.duet
+    if duet is None:
+        return script(lease)
+    before = lease.spec.model_copy(update={"revision": duet.baseline})
+    baseline = script(lease.model_copy(update={"spec": before}))
+    return script(lease).model_copy(update={"baseline": baseline})
+
+
 def asked(**more: Any) -> dict[str, Any]:
-    """A request to compare ``old`` with ``new`` in one case."""
+    """A request to compare ``old`` with ``new`` in one case, one process after the other."""
     what = {} if "suite" in more or "cases" in more else {"case": CASE}
-    return {"baseline": "old", "contender": "new", **what, **more}
+    return {"baseline": "old", "contender": "new", "duet": False, **what, **more}
 
 
 def steady(contender: float = 1.0, noise: float = 0.001, **more: Any) -> Script:

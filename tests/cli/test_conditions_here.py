@@ -27,7 +27,7 @@ from worker.child import process_tree
 from worker.child.containment import Containment
 from worker.device.nvml import DriverFailed, Gpu
 from worker.device.state import DeviceState
-from worker.runner import Local
+from worker.launch import Local
 from worker.settings import Settings
 from worker.supervisor import Station
 

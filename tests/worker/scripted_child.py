@@ -11,6 +11,7 @@ import gzip
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -397,6 +398,56 @@ def labyrinth(asked):
     Path("d").chmod(0)
     Path("elsewhere").symlink_to(asked["folder"])
     succeed(asked)
+
+
+def turned(asked):
+    """Measures in turn where that is asked for, and passes the baton as the real one does."""
+    part = asked["spec"].get("duet")
+    if part is None:
+        succeed(asked)
+        return
+    note(asked, os.getpid())
+    end = socket.socket(fileno=part["socket_fd"])
+    end.sendall(b".")
+    assert end.recv(1), "the other side is gone"
+    turns = []
+    for _ in range(part["turns"]):
+        now = time.monotonic()
+        window = {"start_s": now, "end_s": now + 0.01}
+        turns.append({"window": window, "steps": 2, "step_s": 0.1 if part["first"] else 0.2})
+    (asked["folder"] / f"cache-{part['first']}").write_text(os.environ["TRITON_CACHE_DIR"])
+    print(json.dumps(result(asked, turns=turns, replicates=[], batch_items=8)))
+
+
+def crowded(asked):
+    """Both sides do not fit together."""
+    if "duet" in asked["spec"]:
+        oom(asked)
+    else:
+        succeed(asked)
+
+
+def unturned(asked):
+    """Code of a time before duets refuses what it does not know."""
+    if "duet" in asked["spec"]:
+        print("duet: Extra inputs are not permitted", file=sys.stderr)
+        sys.exit(2)
+    succeed(asked)
+
+
+def onesidedies(asked):
+    part = asked["spec"].get("duet")
+    if part and part["first"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    turned(asked)
+
+
+def onesidehangs(asked):
+    part = asked["spec"].get("duet")
+    if part and part["first"]:
+        note(asked, os.getpid())
+        time.sleep(FOREVER_S)
+    turned(asked)
 
 
 def ranks(asked):

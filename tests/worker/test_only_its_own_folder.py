@@ -150,7 +150,7 @@ def test_a_leftover_is_removed_from_the_temporary_folder_alone(
     left.mkdir()
     settings.folder.mkdir(parents=True)
     for folder in (elsewhere, left):
-        Journal(settings.folder).started(Tree(2**22 + 1, 0, "none", "another boot"), folder)
+        Journal(settings.folder).started([Tree(2**22 + 1, 0, "none", "another boot")], folder)
         with worker():
             eventually(lambda: service.requests)
     assert untouched(elsewhere)

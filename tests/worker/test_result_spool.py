@@ -119,11 +119,11 @@ def test_a_folder_that_cannot_be_made_is_said_so(tmp_path):
 def test_the_journal_survives_the_worker(tmp_path):
     tree = Tree(123, 456, "mark", boot_id())
     Journal(tmp_path).claim(Pending("c" * 32, 1, 60.0))
-    Journal(tmp_path).started(tree, tmp_path)
+    Journal(tmp_path).started([tree], tmp_path)
     leftover = Journal(tmp_path).leftover()
     assert Journal(tmp_path).pending() == Pending("c" * 32, 1, 60.0)
     assert leftover is not None
-    assert (leftover.tree, leftover.folder) == (tree, str(tmp_path))
+    assert (leftover.trees, leftover.folder) == ((tree,), str(tmp_path))
     Journal(tmp_path).settle()
     Journal(tmp_path).ended()
     assert Journal(tmp_path).pending() is None

@@ -152,6 +152,25 @@ def test_a_throttled_shared_or_unsteady_device_is_flagged_and_kept():
     assert result.replicates[0].flags == ("throttled", "clock_unstable", "other_processes")
 
 
+@pytest.mark.parametrize(
+    ("more", "flags"),
+    [
+        ({"reasons": 0x1, "channels": {"sm_clock_hz": 1.0e9}}, ()),
+        ({"reasons": 0x40}, ("throttled",)),
+        ({"others": 1}, ("other_processes",)),
+    ],
+)
+def test_a_duet_is_disturbed_by_what_a_device_says_and_not_by_its_clock(more, flags):
+    """Between turns it stands idle for a moment, and both sides have the same clock."""
+    turns = [
+        {"window": {"start_s": at_s, "end_s": at_s + 0.4}, "steps": 4, "step_s": 0.1}
+        for at_s in (5.0, 6.0)
+    ]
+    asked = {"seed": 0, "workload": "ok", "axes": {}, "protocol": {}}
+    document = scripted_child.result(asked, turns=turns, replicates=[])
+    assert attach(Result.model_validate(document), curve(0, 20, **more)).flags == flags
+
+
 def test_a_short_window_has_power_but_no_energy():
     metrics = {sample.metric for sample in attach(measured(5, 8), curve(0, 20)).samples}
     assert metrics == {"throughput", "power"}
@@ -168,6 +187,12 @@ def test_in_a_container_the_newcomer_is_taken_to_be_ours():
     assert strangers(Holders(foreign=before | {child}), before) == 1
     assert strangers(Holders(foreign=frozenset({child})), frozenset()) == 0
     assert strangers(Holders(foreign=before), before) == 1
+
+
+def test_both_newcomers_are_taken_to_be_the_sides_of_a_pair():
+    before, now = frozenset({7}), Holders(foreign=frozenset({7, 8, 9}))
+    assert strangers(now, before, children=2) == 1
+    assert strangers(now, before, children=1) == 2
 
 
 def test_the_sampler_reads_at_its_pace_and_ends():

@@ -113,6 +113,8 @@ class Task:
     limits: Limits
     spec: ProcessSpec | None = None
     """What it finds on its standard input; None leaves that empty."""
+    passed_fds: Sequence[int] = ()
+    """Further descriptors that it gets, under the same numbers."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ class Child:
                     stderr=self._stderr.theirs,
                     env={**task.environment, process_tree.MARK: mark},
                     cwd=task.place,
-                    pass_fds=(theirs,),
+                    pass_fds=(theirs, *task.passed_fds),
                     start_new_session=True,
                 )
             undo.callback(_kill, self._process)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import tempfile
 import time
@@ -11,11 +12,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from benchmarks.contracts import Id, JobSpec
+from worker.child import bytecode
 from worker.settings import Settings, child_environment
 
 PREFIX = "tl-"
 """Short, so that socket paths below it stay under 108 bytes."""
 _PRIVATE = {"TMPDIR": "tmp", "TORCHINDUCTOR_CACHE_DIR": "ind", "TRITON_CACHE_DIR": "tri"}
+_BYTECODE = "PYTHONPYCACHEPREFIX"
 _COMPILED = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 
 
@@ -126,24 +129,27 @@ def _empty(folder: int) -> list[str]:
 def environment_in(folder: Path, settings: Settings, caches: Path | None = None) -> dict[str, str]:
     """A child's environment, with its own ``folder`` for temporary files.
 
-    Compiled code lies there too, unless ``caches`` names a folder to share.
+    Compiled code lies there too, unless ``caches`` names a folder to share. Bytecode does as well,
+    where Python keeps none of torch elsewhere.
     """
     places = {variable: folder / name for variable, name in _PRIVATE.items()}
+    environment = child_environment(settings)
     if caches is not None:
         places |= {variable: caches / _PRIVATE[variable] for variable in _COMPILED}
+        if bytecode.lost() is not None:
+            places[_BYTECODE] = caches / "pyc"
+            environment.pop("PYTHONDONTWRITEBYTECODE", None)
     for place in places.values():
         place.mkdir(parents=True, exist_ok=True)
-    return child_environment(settings) | {
-        variable: str(place) for variable, place in places.items()
-    }
+    return environment | {variable: str(place) for variable, place in places.items()}
 
 
 KEPT_S = 2 * 86_400.0
-"""Age after which the caches of an unfinished case are removed."""
+"""Age after which the caches of an unfinished case or of a revision are removed."""
 
 
 class Caches:
-    """A folder with one folder a case."""
+    """A folder with one folder for each case."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -163,6 +169,18 @@ class Caches:
         yield folder.absolute()
         if spec.replicate >= spec.protocol.replicates:
             remove(self._folder, group)
+
+    def of_revision(self, spec: JobSpec) -> Path:
+        """The cache folder of a revision's case, kept from one pair of a gate to the next.
+
+        torch's own keys leave out some settings of a case, so no two cases share one.
+        """
+        self._clear()
+        named = hashlib.sha256(f"{spec.revision}\n{spec.case.key}".encode()).hexdigest()[:32]
+        folder = self._folder / named
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+        return folder.absolute()
 
     def _clear(self) -> None:
         with suppress(OSError):

@@ -53,9 +53,9 @@ class DeviceState:
             time.sleep(LOOK_S)
         return flags
 
-    def sampler(self) -> Sampler:
-        """Readings for one child; make it before the child starts."""
-        return Sampler(self._gauge, self._settings.telemetry_hz, self.occupancy)
+    def sampler(self, children: int = 1) -> Sampler:
+        """Readings for so many children; make it before the first of them starts."""
+        return Sampler(self._gauge, self._settings.telemetry_hz, self.occupancy, children)
 
     def temperature_c(self) -> float | None:
         """The device's temperature now, if it tells."""
@@ -108,12 +108,12 @@ class Occupancy:
     def __init__(self, gauge: Gauge | None) -> None:
         """Without a gauge there is no device, and nobody holds it."""
         self._gauge = gauge
-        self._tree: Tree | None = None
+        self._trees: tuple[Tree, ...] = ()
         self._ours: dict[int, int] = {}
 
-    def expect(self, tree: Tree) -> None:
-        """Count ``tree`` as ours from now on, beside earlier processes that are still there."""
-        self._tree = tree
+    def expect(self, *trees: Tree) -> None:
+        """Count ``trees`` as ours from now on, beside earlier processes that are still there."""
+        self._trees = trees
 
     def look(self) -> Holders:
         """Ask the driver once."""
@@ -128,7 +128,7 @@ class Occupancy:
         identity = process_tree.identity(pid)
         if pid in self._ours and (identity is None or identity[1] == self._ours[pid]):
             return True
-        if identity is None or self._tree is None or not process_tree.belongs(pid, self._tree):
+        if identity is None or not any(process_tree.belongs(pid, tree) for tree in self._trees):
             return False
         self._ours[pid] = identity[1]
         return True
@@ -142,8 +142,11 @@ class Sampler:
     device. Without a gauge it reads nothing.
     """
 
-    def __init__(self, gauge: Gauge | None, hz: float, occupancy: Occupancy) -> None:
+    def __init__(
+        self, gauge: Gauge | None, hz: float, occupancy: Occupancy, children: int = 1
+    ) -> None:
         self._gauge = gauge
+        self._children = children
         self._period_s = 1.0 / hz
         self._occupancy = occupancy
         self._before = gauge.processes() if gauge else frozenset()
@@ -177,7 +180,7 @@ class Sampler:
         due = time.monotonic()
         while not self._ended.wait(max(0.0, due - time.monotonic())):
             if count % PROCESSES_EVERY == 0:
-                others = strangers(self._occupancy.look(), self._before)
+                others = strangers(self._occupancy.look(), self._before, self._children)
             self._readings.append(_read(gauge, others))
             count += 1
             # Missed readings are not made up for: they would come in bunches.
@@ -190,12 +193,12 @@ def _read(gauge: Gauge, others: int) -> Reading:
     return Reading((began_s + time.monotonic()) / 2, channels, reasons, energy_j, others)
 
 
-def strangers(now: Holders, before: frozenset[int]) -> int:
-    """Count the device's processes that are not the child's.
+def strangers(now: Holders, before: frozenset[int], children: int = 1) -> int:
+    """Count the device's processes that are not the children's.
 
-    Inside a container the driver's process numbers may mean nothing here. Then one that was not
-    there before the child started is taken to be the child.
+    Inside a container the driver's process numbers may mean nothing here. Then as many as were not
+    there before the ``children`` started are taken to be those.
     """
     if now.ours:
         return len(now.foreign)
-    return max(0, len(now.foreign) - min(1, len(now.foreign - before)))
+    return max(0, len(now.foreign) - min(children, len(now.foreign - before)))

@@ -98,6 +98,8 @@ def _at(curve: Sequence[tuple[float, float]], when: float) -> float | None:
 
 def attach(result: contracts.Result, readings: Sequence[Reading]) -> contracts.Result:
     """``result`` of one child with the device's telemetry, and the samples that it allows."""
+    if result.turns:
+        return flagged(result, _over_turns(result.turns, readings))
     if not result.replicates:
         return _beside_others(result, readings)
     highest_hz = float(result.environment.facts.get("hw.gpu.max_sm_clock_hz", "0"))
@@ -110,6 +112,20 @@ def attach(result: contracts.Result, readings: Sequence[Reading]) -> contracts.R
         sample for replicate in replicates for sample in _samples(replicate)
     )
     return result.model_copy(update={"replicates": replicates, "samples": samples})
+
+
+def _over_turns(turns: Sequence[contracts.Turn], readings: Sequence[Reading]) -> Sequence[str]:
+    """List the flags of a duet.
+
+    Its clock is the turns' own. What it lies below by hits both sides, and the hand-overs between
+    them hide the reasons: only a device that says that it protects itself counts.
+    """
+    span = contracts.Window(start_s=turns[0].window.start_s, end_s=turns[-1].window.end_s)
+    watched = cut(readings, span)
+    if watched is None:
+        return ()
+    flags = {HELD_BACK: _protected_itself(watched), OTHER_PROCESSES: watched.other_processes > 0}
+    return [flag for flag, raised in flags.items() if raised]
 
 
 def _beside_others(result: contracts.Result, readings: Sequence[Reading]) -> contracts.Result:
@@ -145,7 +161,7 @@ def _flags(watched: Sequence[contracts.Telemetry], highest_hz: float) -> list[st
 
 def _held_back(telemetry: contracts.Telemetry, highest_hz: float) -> bool:
     """Return True if it protected itself, or its clock was low without power cap or idling."""
-    if any(telemetry.reasons.get(name, 0) > 0 for name in THROTTLED):
+    if _protected_itself(telemetry):
         return True
     clock = telemetry.channels.get("sm_clock_hz")
     if clock is None or not clock.n or not telemetry.reasons:
@@ -155,6 +171,10 @@ def _held_back(telemetry: contracts.Telemetry, highest_hz: float) -> bool:
         or telemetry.reasons.get("gpu_idle", 0) > IDLE
     )
     return not explained and fmean(clock.values()) < THROTTLED_CLOCK * highest_hz
+
+
+def _protected_itself(telemetry: contracts.Telemetry) -> bool:
+    return any(telemetry.reasons.get(name, 0) > 0 for name in THROTTLED)
 
 
 def _unsteady(trace: contracts.Trace | None) -> bool:

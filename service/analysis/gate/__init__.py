@@ -4,9 +4,22 @@ Pure: no session, no clock, no HTTP. `sequential` turns pairs into an interval t
 often one looks, `decision` decides on each case by the policy's rule, and joins them.
 """
 
-from service.analysis.gate.decision import Decision, decide, decide_case, decide_cases
+from service.analysis.gate.decision import (
+    Decision,
+    decide,
+    decide_case,
+    decide_cases,
+    may_be_in_turn,
+)
 from service.analysis.gate.metrics import Levels
-from service.analysis.gate.pairs import CaseRecord, Measured, Pair, Trouble, software_of
+from service.analysis.gate.pairs import (
+    CaseRecord,
+    Measured,
+    Pair,
+    Trouble,
+    side_of,
+    software_of,
+)
 from service.analysis.gate.sequential import Estimate, estimate
 
 __all__ = [
@@ -21,5 +34,7 @@ __all__ = [
     "decide_case",
     "decide_cases",
     "estimate",
+    "may_be_in_turn",
+    "side_of",
     "software_of",
 ]

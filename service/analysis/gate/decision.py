@@ -232,6 +232,12 @@ def decide(
     )
 
 
+def may_be_in_turn(record: CaseRecord, policy: Policy) -> bool:
+    """Return True if a duet tells all that the case's rule asks for, and none has failed before."""
+    alone = any(process.alone for side in Side for process in record.side(side))
+    return policy.rule_of(record.case_key).in_turn and not alone
+
+
 def _outcome(verdicts: Sequence[CaseVerdict]) -> Outcome:
     if any(verdict in REGRESSIONS for verdict in verdicts):
         return Outcome.REGRESSION

@@ -7,14 +7,17 @@ import json
 import math
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Annotated
 
 from pydantic import Field, FiniteFloat
 
 from benchmarks.contracts import Contract, Direction, Line, Result, Sample, Status, line
 from benchmarks.diagnosis import disturbances
+from benchmarks.diagnosis.paired import ONE_AFTER_THE_OTHER
 from service.analysis.statement import Statement, state
 from service.schemas.gate import CaseVerdict, Side
 
+PositiveFiniteFloat = Annotated[FiniteFloat, Field(gt=0)]
 CYCLES = "cycles"
 """SM clock cycles of a FULL step: mean step time times mean SM clock, where telemetry has one."""
 PARITY = "parity_fail"
@@ -46,6 +49,13 @@ class Metric(Contract):
     direction: Direction
 
 
+class Timed(Contract):
+    """One window of a side that was measured in turn with the other."""
+
+    step_s: PositiveFiniteFloat
+    sm_clock_hz: PositiveFiniteFloat | None = None
+
+
 class Measured(Contract):
     """One process of one side of one case."""
 
@@ -59,6 +69,10 @@ class Measured(Contract):
     comparability: dict[str, str] = Field(default_factory=dict)
     software: Line = ""
     """Digest of the software facts: equal digests ran the same code."""
+    turns: tuple[Timed, ...] = ()
+    """Empty where it had the device to itself."""
+    alone: bool = False
+    """It was to be measured in turn with the other side, and could not be."""
 
     @classmethod
     def of(cls, result: Result) -> Measured:
@@ -73,12 +87,19 @@ class Measured(Contract):
             device=facts.get("hw.gpu.uuid") or facts.get("hw.host", ""),
             comparability=result.environment.comparability(),
             software=software_of(facts),
+            turns=() if trouble is Trouble.DISTURBED else _turns(result),
+            alone=ONE_AFTER_THE_OTHER in result.flags,
         )
 
     @classmethod
     def missing(cls, reason: str) -> Measured:
         """Make the record of a job that ended without a result."""
         return cls(trouble=Trouble.MISSING, reason=reason)
+
+
+def side_of(result: Result, side: Side) -> Result:
+    """Give one side's result out of that of its job, which may have measured both sides."""
+    return result.baseline or result if side is Side.BASELINE else result
 
 
 class Pair(Contract):
@@ -149,6 +170,12 @@ def _metrics(result: Result) -> dict[str, Metric]:
         value = step.value * clock.value
         by_metric[CYCLES] = Metric(value=value, unit="1", direction=Direction.LOWER)
     return by_metric
+
+
+def _turns(result: Result) -> tuple[Timed, ...]:
+    return tuple(
+        Timed(step_s=turn.step_s, sm_clock_hz=turn.sm_clock_hz or None) for turn in result.turns
+    )
 
 
 def _metric(sample: Sample) -> Metric:

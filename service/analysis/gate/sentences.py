@@ -12,6 +12,9 @@ from service.analysis.statement import Statement, state
 from service.schemas.gate import CaseVerdict, MetricFinding, Side
 from service.schemas.policy import Limit, Rule, Trade
 
+CLOCK_TOLD = 0.001
+"""Difference of the clocks from which a sentence says that it was taken out."""
+
 
 def of_case(
     verdict: CaseVerdict,
@@ -51,6 +54,8 @@ def _rest(
     metrics: Mapping[str, MetricFinding],
 ) -> Iterator[Statement]:
     """Yield what the change means, and why the verdict is not another."""
+    if finding.clock is not None and abs(finding.clock) >= CLOCK_TOLD:
+        yield state("at_one_clock", clock=finding.clock)
     yield from _meaning(verdict, limit, finding)
     if verdict is CaseVerdict.MISSING:
         yield _untold(limit, rule, metrics)
@@ -59,7 +64,7 @@ def _rest(
             yield from _of_trade(trade, metrics)
     explained = metric(finding.metric)
     # Cycles are counted over the same steps, which have the loader in them.
-    has_cycles = explained.is_speed and explained.with_loader
+    has_cycles = explained.is_speed and explained.with_loader and finding.clock is None
     if has_cycles and verdict in (CaseVerdict.WORSE, CaseVerdict.BETTER) and CYCLES in metrics:
         yield _cycles(finding, metrics[CYCLES])
     if verdict is CaseVerdict.ALLOWED:
@@ -149,7 +154,9 @@ def _allowance(
 
 
 def _accidents(record: CaseRecord) -> Iterator[Statement]:
-    """Name the processes that count for nothing and were measured again."""
+    """Name what was measured in another way than asked, or counts for nothing."""
+    if any(process.alone for side in Side for process in record.side(side)):
+        yield state("one_after_the_other")
     if record.disturbed:
         yield state("pairs_left_out", pairs=record.disturbed, flags=disturbances(record))
     for side in Side:

@@ -174,6 +174,7 @@ def ask(
         worker=worker,
         protocol={**spec["protocol"], "trace": False},  # its own measurement's trace is enough
         timeout_s=spec["timeout_s"],
+        duet=False,  # each side's result stands for itself beside those of the history
         source=f"{SOURCE}:{row.id}",
         project=series.project or None,
     )

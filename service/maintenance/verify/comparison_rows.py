@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Case, Status
+from benchmarks.contracts import Case, Result, Status
 from benchmarks.diagnosis import disturbances
 from service import models
 from service.analysis import gate
@@ -122,9 +122,11 @@ def _misplaced(
     row: models.ComparisonRow, one: models.ComparisonJob, job: models.Job
 ) -> Iterator[str]:
     """Yield each way in which a job is not what the comparison submitted for this attempt."""
-    baseline = one.side == schemas.Side.BASELINE
+    both = job.spec.get("duet") is not None
+    baseline = one.side == schemas.Side.BASELINE and not both
     at = row.baseline_submission if baseline else row.contender_submission
-    if (job.submission_id, job.position) != (at, one.place):
+    place = one.place - one.place % 2 if both else one.place
+    if (job.submission_id, job.position) != (at, place):
         yield f"is not of the {one.side}, or stands elsewhere in its submission"
     cases: Any = row.cases
     of_place = cases[one.case_place : one.case_place + 1] if isinstance(cases, list) else []
@@ -144,7 +146,11 @@ def _misnoted(
     posted = (result.attempt, result.worker, result.id) if result else (None, None, None)
     if (one.attempt, one.worker, one.result_id) != posted:
         yield f"is noted with attempt {one.attempt} of {one.worker}, result {one.result_id}"
-    noted = gate.Measured.of(result.result) if result else gate.Measured.missing(job.reason[:500])
+    noted = (
+        gate.Measured.of(_of_side(one, result))
+        if result
+        else gate.Measured.missing(job.reason[:500])
+    )
     due = noted.model_dump(mode="json")
     try:
         gate.Measured.model_validate(one.measured)
@@ -153,6 +159,10 @@ def _misnoted(
         return
     if {name: due.get(name) for name in one.measured} != one.measured:
         yield "has a note that is not what its result says"
+
+
+def _of_side(one: models.ComparisonJob, stored: StoredResult) -> Result:
+    return gate.side_of(stored.result, schemas.Side(one.side))
 
 
 def every_pass(session: Session) -> Iterator[list[Breach]]:
@@ -195,21 +205,21 @@ def _faults(
 ) -> Iterator[str]:
     """Yield each reason why one case's attempts do not carry a pass."""
     stored = _results(session, [one.job_id for one in tries])
-    if tries and all(_unsupported(stored.get(one.job_id)) for one in tries):
+    if tries and all(_unsupported(one, stored) for one in tries):
         return  # the device cannot do this case at either revision: there is nothing to compare
     compared = [one for one in tries if one.job_id in rested_on]
     sides: dict[int, set[str]] = {}
     for one in compared:
         sides.setdefault(one.pair, set()).add(one.side)
-        result = stored.get(one.job_id)
-        if result is None:
+        if one.job_id not in stored:
             yield f"the result of job {one.job_id} is missing"
-        elif result.result.status is not Status.OK:
-            yield f"job {one.job_id} ended {result.result.status.value}"
-        elif disturbances.disturbances(result.result):
-            names = ", ".join(disturbances.disturbances(result.result))
+            continue
+        result = _of_side(one, stored[one.job_id])
+        if result.status is not Status.OK:
+            yield f"job {one.job_id} ended {result.status.value}"
+        elif names := ", ".join(disturbances.disturbances(result)):
             yield f"job {one.job_id} was measured on a disturbed device ({names})"
-        elif gate.Measured.of(result.result).model_dump(mode="json") != one.measured:
+        elif gate.Measured.of(result).model_dump(mode="json") != one.measured:
             yield f"what was compared of job {one.job_id} is not what its result says"
     if not any(len(pair) == 2 for pair in sides.values()):
         yield "no pair of both revisions was compared"
@@ -228,7 +238,7 @@ def _code(
     ran: dict[str, set[str]] = {}
     for one in compared:
         if one.job_id in stored:
-            software = gate.Measured.of(stored[one.job_id].result).software
+            software = gate.Measured.of(_of_side(one, stored[one.job_id])).software
             ran.setdefault(one.side, set()).add(software)
     sides = list(ran.values())
     if any("" in side for side in sides):
@@ -237,8 +247,10 @@ def _code(
         yield "both revisions ran the same code"
 
 
-def _unsupported(stored: StoredResult | None) -> bool:
-    return stored is not None and stored.result.status is Status.UNSUPPORTED
+def _unsupported(one: models.ComparisonJob, stored: Mapping[str, StoredResult]) -> bool:
+    if one.job_id not in stored:
+        return False
+    return _of_side(one, stored[one.job_id]).status is Status.UNSUPPORTED
 
 
 def _results(session: Session, job_ids: Sequence[str]) -> dict[str, StoredResult]:

@@ -176,11 +176,13 @@ def _submissions() -> Iterator[RowCheck]:
     """9: a submission has its cases, at the places 0, 1, 2 ...
 
     Those of a comparison's two sides are stored before its first round, and stay empty if it makes
-    none: no worker came while its budget lasted, or it was cancelled before.
+    none: no worker came while its budget lasted, or it was cancelled before. The baseline's also
+    does where each job measures both sides, for such a job is of the contender's submission.
     """
     jobs = select(models.Job.id).where(models.Job.submission_id == models.Submission.id)
-    named = (models.ComparisonRow.baseline_submission, models.ComparisonRow.contender_submission)
-    to_come = union_all(*(select(side).where(models.ComparisonRow.rounds == 0) for side in named))
+    row = models.ComparisonRow
+    sides = row.baseline_submission, row.contender_submission
+    to_come = union_all(select(sides[0]), select(sides[1]).where(row.rounds == 0))
     empty = select(models.Submission.id).where(~jobs.exists(), models.Submission.id.not_in(to_come))
     sentence = "It has no job: only a part of it was stored."
     yield RowCheck(9, "submission {id}", sentence, empty)
@@ -194,9 +196,7 @@ def _submissions() -> Iterator[RowCheck]:
     )
     sentence = "It has {cases} cases, and one at place {last}: a part of it is gone."
     yield RowCheck(9, "submission {submission_id}", sentence, gaps)
-    owner = select(models.ComparisonRow.id).where(
-        or_(*(side == models.Submission.id for side in named))
-    )
+    owner = select(row.id).where(or_(*(side == models.Submission.id for side in sides)))
     side = select(models.Submission.id).where(of_comparison, ~owner.exists())
     yield RowCheck(ROWS, "submission {id}", "It is a side of no comparison.", side)
 

@@ -12,9 +12,9 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from benchmarks.catalog import suites
-from benchmarks.catalog.duration import expected_s
+from benchmarks.catalog.duration import expected_s, pair_s
 from benchmarks.catalog.precision_tiers import Tier
-from benchmarks.contracts import Case, Protocol
+from benchmarks.contracts import Case, Duet, Protocol
 from cli import estimate
 from cli.durations import seconds
 from service.database.session import Database
@@ -226,14 +226,27 @@ def gate_request(**more: Any) -> dict[str, Any]:
 
 def test_a_gate_says_beforehand_how_long_its_pairs_take(client: TestClient) -> None:
     told = Catalog.model_validate(client.get("/api/v1/catalog").json())
-    one = sum(expected_s(case, SMOKE.protocol) for case in SMOKE.cases)
-    few, many = (formats.duration(2 * pairs * one) for pairs in (3, 12))
+    duet = Duet(baseline="any")
+    first, later = (
+        sum(pair_s(case, duet, first=first) for case in SMOKE.cases) for first in (True, False)
+    )
+    few, many = (formats.duration(first + (pairs - 1) * later) for pairs in (3, 12))
     assert estimate.of_gate(gate_request(), told) == (
         f"6 cases x 3 to 12 pairs need about {few} to {many} on an idle worker (told from the "
         "protocol, for a GPU); the budget is 2 h."
     ).replace(formats.NBSP, " ")
     policy = {"min_pairs": 4, "max_pairs": 5}
     assert "6 cases x 4 to 5 pairs" in estimate.of_gate(gate_request(policy=policy), told)
+
+
+def test_pairs_whose_sides_follow_each_other_take_longer(client: TestClient) -> None:
+    told = Catalog.model_validate(client.get("/api/v1/catalog").json())
+    one = sum(expected_s(case, SMOKE.protocol) for case in SMOKE.cases)
+    few, many = (formats.duration(2 * pairs * one) for pairs in (3, 12))
+    apart = f"need about {few} to {many} on an idle worker".replace(formats.NBSP, " ")
+    assert apart in estimate.of_gate(gate_request(duet=False), told)
+    energy = {"rules": [{"limits": [{"metric": "energy_per_item"}]}]}
+    assert apart in estimate.of_gate(gate_request(policy=energy), told)
 
 
 @pytest.mark.both_databases
@@ -244,15 +257,15 @@ def test_a_gate_goes_by_what_its_cases_took_before_in_one_process_each(
         hand.measure()
     _took(database, 60)
     told = Catalog.model_validate(client.get("/api/v1/catalog").json())
-    said = estimate.of_gate(gate_request(), told)
+    said = estimate.of_gate(gate_request(duet=False), told)
     assert "need about 36 min to 2 h 24 min on an idle worker (as measured before)" in said
 
 
 def test_a_budget_that_cannot_suffice_is_told_at_the_start(client: TestClient) -> None:
     told = Catalog.model_validate(client.get("/api/v1/catalog").json())
-    said = estimate.of_gate(gate_request(budget_s=900.0), told)
+    said = estimate.of_gate(gate_request(budget_s=300.0), told)
     assert said.endswith(
-        "the budget is 15 min. That is too little for 3 pairs of every case: raise --budget, or "
+        "the budget is 5 min. That is too little for 3 pairs of every case: raise --budget, or "
         "name fewer."
     )
     case = {"suite": None, "cases": [{"workload": "unet"}], "budget_s": 60.0}

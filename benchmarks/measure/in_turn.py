@@ -1,0 +1,194 @@
+"""One side of a duet: short windows in turn with another process on the same device.
+
+Both processes stay resident. The one whose turn it is runs; the other one waits at a socket, and
+its loader processes are stopped meanwhile. The sides alternate A B, B A, A B ..., so that a drift
+favours neither.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import signal
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Self
+
+from torch import Tensor
+
+from benchmarks.contracts import DuetSide, Turn
+from benchmarks.measure import loop
+from benchmarks.measure.sm_clock import SpanClock
+from benchmarks.measure.trainer import Trainer
+
+LEAD_STEPS = 2
+"""Steps at the start of a window that do not count: the device's queue is empty before them."""
+LEAD_TURNS = 1
+"""First turns of each side that do not count: clock and caches settle into the alternation."""
+_HERE, _BATON = b"h", b"b"
+
+
+GONE = "The other side of the pair ended before its time."
+
+
+class OtherSideGone(Exception):
+    """The other side of the duet ended before its time."""
+
+
+class Baton:
+    """Passed between the two sides: only its holder uses the device."""
+
+    def __init__(self, side: DuetSide) -> None:
+        self._socket = socket.socket(fileno=side.socket_fd)
+        self._first = side.first
+        self._holding = side.first
+        self._arrived: Counter[bytes] = Counter()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
+    ) -> None:
+        self._socket.close()
+
+    def meet(self) -> None:
+        """Wait until the other side is as far as this one.
+
+        Raises:
+            OtherSideGone: it ended.
+        """
+        self._send(_HERE)
+        self._await(_HERE)
+
+    def turns(self, count: int) -> Iterator[int]:
+        """Yield 0, 1, ... when it is this side's turn; the baton goes on when both are through.
+
+        Raises:
+            OtherSideGone: it ended.
+        """
+        for number in range(count):
+            for first in (True, False) if number % 2 == 0 else (False, True):
+                if first == self._first:
+                    self._take()
+                    yield number
+                else:
+                    self._hand_over()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the baton for work that needs the device alone, the first side before the other."""
+        with suppress(OtherSideGone):  # then there is nobody to wait for
+            self._take()
+        yield
+        with suppress(OtherSideGone):
+            self._hand_over()
+
+    def _take(self) -> None:
+        if not self._holding:
+            self._await(_BATON)
+            self._holding = True
+
+    def _hand_over(self) -> None:
+        if self._holding:
+            self._holding = False
+            self._send(_BATON)
+
+    def _send(self, what: bytes) -> None:
+        try:
+            self._socket.sendall(what)
+        except OSError as error:
+            raise OtherSideGone(GONE) from error
+
+    def _await(self, what: bytes) -> None:
+        """Take what the other side sent, in whichever order it came."""
+        while not self._arrived[what]:
+            try:
+                arrived = self._socket.recv(1)
+            except OSError as error:
+                raise OtherSideGone(GONE) from error
+            if not arrived:
+                raise OtherSideGone(GONE)
+            self._arrived[arrived] += 1
+        self._arrived[what] -= 1
+
+
+def run_turns(
+    trainer: Trainer,
+    batches: Iterator[Sequence[Tensor]],
+    baton: Baton,
+    side: DuetSide,
+    clock: SpanClock,
+    tell: Callable[[int], None],
+) -> tuple[list[Turn], float]:
+    """Run this side's turns; returns those that count, and the loss of the last step.
+
+    Args:
+        trainer: what steps; warm, and at its initial weights.
+        batches: without end, from the loader.
+        baton: says when it is this side's turn.
+        side: how many turns, and how long.
+        clock: counts the device's cycles.
+        tell: called with the number of each turn.
+
+    Raises:
+        OtherSideGone: the other side ended.
+    """
+    turns: list[Turn] = []
+    loss = math.nan
+    _stop_loader()
+    try:
+        baton.meet()
+        for number in baton.turns(LEAD_TURNS + side.turns):
+            tell(number)
+            timed = _window(trainer, batches, side.turn_s, clock)
+            loss = timed.loss
+            if number >= LEAD_TURNS:
+                turns.append(_turn(timed))
+    finally:
+        _signal_loader(signal.SIGCONT)  # a process that is stopped cannot be ended in peace
+    return turns, loss
+
+
+def _window(
+    trainer: Trainer, batches: Iterator[Sequence[Tensor]], turn_s: float, clock: SpanClock
+) -> loop.TimedPass:
+    elapsed_s = 0.0
+
+    def enough(times: loop.StepTimes) -> bool:
+        nonlocal elapsed_s
+        if len(times.step) > LEAD_STEPS:
+            elapsed_s += times.step[-1]
+        return elapsed_s >= turn_s
+
+    _signal_loader(signal.SIGCONT)
+    timed = loop.run(trainer, batches, enough, clock)
+    _stop_loader()
+    return timed
+
+
+def _turn(timed: loop.TimedPass) -> Turn:
+    steps = timed.times.step[LEAD_STEPS:]
+    return Turn(
+        window=timed.window,
+        steps=len(steps),
+        step_s=math.fsum(steps) / len(steps),
+        sm_clock_hz=timed.sm_clock_hz,
+    )
+
+
+def _stop_loader() -> None:
+    """Stop the loader's processes: they would prepare batches in the other side's turn, and this
+    side would find a queue that its loader cannot keep full."""
+    _signal_loader(signal.SIGSTOP)
+
+
+def _signal_loader(number: signal.Signals) -> None:
+    for process in multiprocessing.active_children():
+        if process.pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, number)

@@ -1,0 +1,195 @@
+"""Both sides of a pair in one Result, and one side's turns."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from benchmarks.contracts import (
+    Case,
+    DuetSide,
+    Environment,
+    ProcessSpec,
+    Protocol,
+    Result,
+    Status,
+    Turn,
+    Window,
+)
+from benchmarks.diagnosis.paired import paired, samples
+from benchmarks.measure.in_turn import Baton, OtherSideGone
+
+
+def turn(step_s: float, clock_hz: float | None = None) -> Turn:
+    return Turn(window=Window(start_s=0.0, end_s=1.0), steps=5, step_s=step_s, sm_clock_hz=clock_hz)
+
+
+def side(*step_s: float, **more: object) -> Result:
+    turns = [turn(one) for one in step_s]
+    fields: dict[str, object] = {
+        "case": Case(workload="unet", preset="tiny"),
+        "status": Status.OK,
+        "measured_at": datetime(2026, 11, 20, tzinfo=UTC),
+        "protocol": Protocol(),
+        "item": "img",
+        "batch_items": 8,
+        "environment": Environment(facts={}),
+        "samples": tuple(samples(turns, "img", 8)),
+        "turns": turns,
+        **more,
+    }
+    return Result.model_validate(fields)
+
+
+def value(result: Result, metric: str) -> float:
+    return next(one.values[0] for one in result.samples if one.metric == metric)
+
+
+def test_a_side_tells_its_rate_and_the_time_of_a_step() -> None:
+    told = {one.metric: one for one in samples([turn(0.1), turn(0.1)], "img", 8)}
+    assert told["throughput"].values == pytest.approx([80.0])
+    assert told["throughput"].unit == "img/s"
+    assert told["step_time"].values == pytest.approx([0.1])
+    assert "sm_clock" not in told
+
+
+def test_the_clock_is_told_where_every_turn_has_one() -> None:
+    told = {one.metric: one for one in samples([turn(0.1, 1.6e9), turn(0.1, 1.6e9)], "img", 8)}
+    assert told["sm_clock"].values == pytest.approx([1.6e9])
+    assert len(list(samples([turn(0.1, 1.6e9), turn(0.1)], "img", 8))) == 2
+
+
+def test_one_wild_turn_moves_nothing() -> None:
+    before = side(*[0.100] * 6)
+    after = side(0.101, 0.101, 0.120, 0.101, 0.101, 0.101)
+    both = paired(before, after)
+    assert both.baseline is not None
+    assert value(both, "step_time") / value(both.baseline, "step_time") == pytest.approx(1.01)
+    assert len(both.turns) == len(both.baseline.turns) == 6, "nothing is dropped in silence"
+
+
+def test_a_drift_of_the_machine_cancels() -> None:
+    drift = [0.1 * math.exp(0.02 * place) for place in range(6)]
+    both = paired(side(*drift), side(*[1.005 * one for one in drift]))
+    assert both.baseline is not None
+    ratio = value(both, "throughput") / value(both.baseline, "throughput")
+    assert ratio == pytest.approx(1 / 1.005)
+
+
+def test_sides_with_different_numbers_of_turns_are_no_pair() -> None:
+    with pytest.raises(ValueError, match=r"zip\(\)"):
+        paired(side(0.1, 0.1), side(0.1))
+
+
+def test_sides_measured_by_themselves_stay_as_they_are() -> None:
+    alone = side(0.1).model_copy(update={"turns": ()})
+    both = paired(alone, alone)
+    assert both.baseline == alone
+    assert both.samples == alone.samples
+
+
+def test_a_baseline_has_no_baseline() -> None:
+    both = paired(side(0.1), side(0.1))
+    with pytest.raises(ValueError, match="two sides"):
+        Result.model_validate(side(0.1).model_dump() | {"baseline": both.model_dump()})
+
+
+@pytest.fixture
+def batons() -> Iterator[tuple[Baton, Baton]]:
+    ends = socket.socketpair()
+    sides = [
+        DuetSide(socket_fd=end.detach(), first=place == 0, turns=4, turn_s=0.1)
+        for place, end in enumerate(ends)
+    ]
+    with Baton(sides[0]) as one, Baton(sides[1]) as other:
+        yield one, other
+
+
+def test_sides_alternate_and_are_never_at_it_together(batons: tuple[Baton, Baton]) -> None:
+    order: list[str] = []
+
+    def play(name: str, baton: Baton) -> None:
+        with baton.alone():
+            order.append(f"{name} first")
+        baton.meet()
+        order.extend(f"{name}{number}" for number in baton.turns(4))
+        with baton.alone():
+            order.append(name)
+
+    threads = [
+        threading.Thread(target=play, args=(name, baton))
+        for name, baton in zip("ab", batons, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert order[:2] == ["a first", "b first"]
+    assert order[2:] == ["a0", "b0", "b1", "a1", "a2", "b2", "b3", "a3", "a", "b"]
+
+
+def test_a_side_notices_that_the_other_one_is_gone(batons: tuple[Baton, Baton]) -> None:
+    one, other = batons
+    with other:
+        pass
+    with pytest.raises(OtherSideGone):
+        one.meet()
+
+
+def test_what_needs_the_device_alone_is_done_though_the_other_side_is_gone(
+    batons: tuple[Baton, Baton],
+) -> None:
+    one, other = batons
+    with one:
+        pass
+    with other.alone():
+        done = True
+    assert done
+
+
+def test_two_processes_measure_in_turn() -> None:
+    """Their windows do not overlap, and both tell as many."""
+    ends = socket.socketpair()
+    running = [
+        _begin(end, ProcessSpec(
+            case=Case(workload="nanogpt", preset="tiny"),
+            protocol=Protocol(warmup_min_steps=2),
+            device="cpu",
+            duet=DuetSide(socket_fd=end.fileno(), first=place == 0, turns=4, turn_s=0.05),
+        ))
+        for place, end in enumerate(ends)
+    ]  # fmt: skip
+    for end in ends:
+        end.close()
+    outs = [process.communicate(timeout=120) for process in running]
+    one, other = (Result.model_validate_json(out.splitlines()[-1]) for out, _ in outs)
+    assert (one.status, other.status) == (Status.OK, Status.OK), outs
+    assert len(one.turns) == len(other.turns) == 4
+    spans = sorted((turn.window.start_s, turn.window.end_s) for turn in (*one.turns, *other.turns))
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
+    assert {"import", "model", "first_step"} <= set(one.startup)
+    assert {sample.metric for sample in one.samples} == {"throughput", "step_time", "peak_memory"}
+
+
+def _begin(end: socket.socket, spec: ProcessSpec) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=(end.fileno(),),
+    )
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(spec.model_dump(mode="json", exclude_none=True)).encode())
+    process.stdin.close()
+    process.stdin = None
+    return process

@@ -1,0 +1,101 @@
+"""A job that measures two revisions: in turn where that can be, else one after the other."""
+
+import threading
+import time
+
+import pytest
+
+from benchmarks.contracts import Duet, Status
+from benchmarks.diagnosis.paired import ONE_AFTER_THE_OTHER
+from worker.heartbeat import Cause
+from worker.runner import Runner
+from worker.supervisor import Interrupted, Station
+
+
+@pytest.fixture
+def pair(settings, contained, job, onlooker):
+    def measure(workload, change=None, *, baseline_first=True, **more):
+        chosen = settings.model_copy(update=change or {})
+        duet = Duet(baseline="old", baseline_first=baseline_first, turns=4)
+        return Runner(chosen, Station(chosen, contained)).run(
+            job(workload, duet=duet.model_dump(), **more), onlooker
+        )
+
+    return measure
+
+
+def test_both_sides_are_in_one_result(pair, living):
+    result = pair("turned")
+    assert result.status is Status.OK, result.reason
+    assert result.baseline is not None
+    assert [turn.step_s for turn in result.turns] == [0.2] * 4
+    assert [turn.step_s for turn in result.baseline.turns] == [0.1] * 4
+    assert result.flags == ()
+    assert not living()
+
+
+def test_the_side_that_goes_first_is_chosen(pair):
+    result = pair("turned", baseline_first=False)
+    assert result.turns[0].step_s == 0.1
+    assert result.baseline.turns[0].step_s == 0.2
+
+
+def test_each_revision_keeps_its_own_compiled_code_for_the_next_pair(pair, notes):
+    folders = []
+    for _ in range(2):
+        pair("turned")
+        folders.append([(notes / f"cache-{first}").read_text() for first in (True, False)])
+    assert folders[0] == folders[1]
+    assert folders[0][0] != folders[0][1]
+
+
+@pytest.mark.parametrize("workload", ["crowded", "unturned"])
+def test_sides_that_cannot_be_measured_in_turn_follow_each_other(pair, workload):
+    result = pair(workload)
+    assert result.status is Status.OK
+    for side in (result, result.baseline):
+        assert ONE_AFTER_THE_OTHER in side.flags
+        assert len(side.replicates) == 1
+        assert side.turns == ()
+
+
+def test_a_side_that_dies_ends_the_other_one_too(pair, living):
+    result = pair("onesidedies")
+    assert ONE_AFTER_THE_OTHER in result.flags
+    assert result.status is Status.OK
+    assert not living()
+
+
+def test_so_does_a_side_that_hangs(pair, living):
+    result = pair("onesidehangs", change={"silence_s": 3.0})
+    assert ONE_AFTER_THE_OTHER in result.flags
+    assert not living()
+
+
+def test_a_failure_of_one_revision_alone_is_its_own(pair):
+    result = pair("failsecond", replicate=2)
+    assert result.status is Status.CRASHED
+    assert result.baseline.status is Status.CRASHED
+
+
+def test_a_pair_is_stopped_as_one(pair, onlooker, pids, living):
+    def stop():
+        while len(pids()) < 1:
+            time.sleep(0.02)
+        onlooker.why = Cause.CANCELLED
+
+    stopping = threading.Thread(target=stop)
+    stopping.start()
+    with pytest.raises(Interrupted):
+        pair("onesidehangs")
+    stopping.join()
+    assert pids()
+    assert not living()
+
+
+def test_a_revision_that_is_not_deployed_is_named(pair, tmp_path):
+    target = {"worker_target": f"{tmp_path}/checkouts/{{revision}}"}
+    (tmp_path / "checkouts" / "abc").mkdir(parents=True)
+    result = pair("turned", change=target)
+    assert result.status is Status.INFRA_ERROR
+    assert "Revision old is not on this worker" in result.reason
