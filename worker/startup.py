@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import logging
-import os
 import platform
 import subprocess
 import sys
-from importlib.util import cache_from_source, find_spec
-from pathlib import Path
 
 from pydantic import ValidationError
 
 from benchmarks import contracts
 from benchmarks.version import installed
 from worker import loop, state_dir
-from worker.child import containment
+from worker.child import bytecode, containment
 from worker.client import ClientError, Refused, ServiceClient
 from worker.device import nvml, usable
 from worker.runner import Runner
@@ -24,6 +21,11 @@ from worker.stop import Aborted, Stop
 from worker.supervisor import Station
 
 log = logging.getLogger(__name__)
+
+NO_BYTECODE = (
+    "Python keeps no bytecode of torch here, so each case's first process compiles torch's own "
+    "files again, which takes seconds: `python -m compileall -q %s` makes it once."
+)
 
 
 def run(settings: Settings, stop: Stop | None = None) -> int:
@@ -53,8 +55,8 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
             log.info("%s", containment.SEEN[contained])
             if gone := usable.obstacle(settings, lambda: not stop.draining):
                 raise usable.Unusable(gone)
-            if advice := bytecode_lost():
-                log.warning("%s", advice)
+            if (torch := bytecode.lost()) is not None:
+                log.warning(NO_BYTECODE, torch)
             station = Station(settings, contained, gauge, state_dir.Journal(folder).started)
             runner = Runner(settings, station)
             me = introduce(settings, gpu, contained, state_dir.identity(folder))
@@ -122,28 +124,3 @@ def _python_version(python: str) -> str:
     except (OSError, subprocess.SubprocessError):
         return ""
     return answer.stdout.strip()
-
-
-def bytecode_lost() -> str | None:
-    """Return one sentence of advice if Python keeps no bytecode of torch here; else None.
-
-    Each process would compile some 2,000 files, five seconds on an H200's host. It happens in a
-    read-only image whose torch was installed without bytecode (uv's default), or with
-    ``PYTHONDONTWRITEBYTECODE``.
-    """
-    spec = find_spec("torch")
-    if spec is None or spec.origin is None:
-        return None
-    kept = Path(cache_from_source(spec.origin))
-    if kept.exists() or (not sys.dont_write_bytecode and _may_be_made(kept.parent)):
-        return None
-    return (
-        "Python keeps no bytecode of torch here, so every process compiles torch's own files "
-        f"again, which takes seconds: `python -m compileall -q {Path(spec.origin).parent}` "
-        "makes it once."
-    )
-
-
-def _may_be_made(folder: Path) -> bool:
-    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    return os.access(there, os.W_OK)

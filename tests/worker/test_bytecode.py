@@ -1,4 +1,4 @@
-"""A worker says when each of its processes will compile torch's own files anew."""
+"""A worker notices that processes compile torch's own files anew, and keeps what they made."""
 
 import sys
 from importlib.machinery import ModuleSpec
@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from worker import startup
+from worker.child import bytecode
+from worker.child.workspace import environment_in
+from worker.settings import Settings
 
 
 @pytest.fixture
@@ -17,14 +19,14 @@ def torch_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     source.parent.mkdir()
     source.write_text("")
     found = ModuleSpec("torch", None, origin=str(source))
-    monkeypatch.setattr(startup, "find_spec", lambda name: found if name == "torch" else None)
+    monkeypatch.setattr(bytecode, "find_spec", lambda name: found if name == "torch" else None)
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     monkeypatch.setattr(sys, "pycache_prefix", None)
     return source
 
 
 def test_nothing_is_said_where_the_first_process_will_keep_it(torch_there: Path) -> None:
-    assert startup.bytecode_lost() is None
+    assert bytecode.lost() is None
 
 
 def test_nothing_is_said_where_it_is_there(
@@ -34,24 +36,36 @@ def test_nothing_is_said_where_it_is_there(
     kept = Path(cache_from_source(str(torch_there)))
     kept.parent.mkdir()
     kept.write_bytes(b"")
-    assert startup.bytecode_lost() is None
+    assert bytecode.lost() is None
 
 
-def test_a_python_that_may_keep_none_is_told_what_to_do(
+def test_a_python_that_may_keep_none_is_noticed(
     torch_there: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    assert f"`python -m compileall -q {torch_there.parent}`" in (startup.bytecode_lost() or "")
+    assert bytecode.lost() == torch_there.parent
 
 
 def test_so_is_one_whose_folder_takes_nothing(
     torch_there: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Root may write anywhere, whatever the modes say.
-    monkeypatch.setattr("worker.startup.os.access", lambda path, mode: False)
-    assert "compiles torch's own files again" in (startup.bytecode_lost() or "")
+    monkeypatch.setattr("worker.child.bytecode.os.access", lambda path, mode: False)
+    assert bytecode.lost() == torch_there.parent
 
 
 def test_without_torch_there_is_nothing_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(startup, "find_spec", lambda name: None)
-    assert startup.bytecode_lost() is None
+    monkeypatch.setattr(bytecode, "find_spec", lambda name: None)
+    assert bytecode.lost() is None
+
+
+def test_later_processes_of_a_case_find_what_the_first_one_compiled(
+    torch_there: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Settings
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    caches = tmp_path / "caches"
+    environment = environment_in(tmp_path / "job", settings, caches)
+    assert environment["PYTHONPYCACHEPREFIX"].startswith(str(caches))
+    assert "PYTHONDONTWRITEBYTECODE" not in environment
+    assert "PYTHONPYCACHEPREFIX" not in environment_in(tmp_path / "job", settings), "no later one"
