@@ -89,6 +89,9 @@ class MetricFinding(Document):
     """Holds over all looks, metrics and cases except with the policy's ``false_alarm``; a
     difference is called on it."""
     consistent: bool = True
+    clock: FiniteFloat | None = None
+    """Share by which the contender's clock was higher, and which ``change`` leaves out; None where
+    the change is as measured."""
 
 
 class CaseFinding(Document, Generic[S]):

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.contracts import Direction
+from service.analysis.gate.one_clock import at_one_clock
 from service.analysis.gate.pairs import Metric, Pair
 from service.analysis.gate.sequential import Estimate, estimate
 from service.schemas.gate import MetricFinding
 from service.schemas.policy import Limit, Policy, Trade
 
+_TIMES = {"throughput": -1.0, "step_time": 1.0}
+"""Metrics that say how long a step takes, and the sign of their logarithm in that of the time."""
 WIDEST = math.log(1e6)
 """An interval that reaches further than a millionfold says no more than this."""
 
@@ -63,6 +66,9 @@ def _alike(one: Metric | None, other: Metric) -> bool:
 def _finding(name: str, pairs: list[Pair], levels: Levels, *, last: bool) -> MetricFinding | None:
     before, after = _logs(pairs, 0, name), _logs(pairs, 1, name)
     differences = [new - old for old, new in zip(before, after, strict=True)]
+    adjusted = at_one_clock(pairs) if name in _TIMES else None
+    if adjusted is not None:
+        differences = [_TIMES[name] * one for one in adjusted.differences]
     few = {"min_pairs": levels.min_pairs, "max_pairs": levels.max_pairs}
     strict = estimate(differences, error=levels.strict, last=last, **few)
     plain = estimate(differences, error=levels.plain, last=last, **few)
@@ -84,6 +90,7 @@ def _finding(name: str, pairs: list[Pair], levels: Levels, *, last: bool) -> Met
         strict_low=strict_low,
         strict_high=strict_high,
         consistent=strict.consistent and plain.consistent,
+        clock=math.expm1(adjusted.clock) if adjusted is not None else None,
     )
 
 

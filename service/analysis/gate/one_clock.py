@@ -1,0 +1,91 @@
+"""Takes noise of the device's clock out of the differences in time of pairs measured in turn.
+
+A GPU at its power limit changes its clock from second to second, and two processes of the same code
+settle at clocks that differ by half a percent. How step time follows the clock is estimated from
+the turns within the pairs (a covariate, as in CUPED: Deng et al., 2013). Code that draws more power
+lowers the clock too, and that is the code's doing. So no more of the clock's mean difference is
+taken out than its own noise explains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import stdtrit
+
+from benchmarks.diagnosis.paired import TRIMMED
+from service.analysis.gate.pairs import Pair
+
+Values = npt.NDArray[np.float64]
+FEWEST_TURNS = 12
+"""Turns from which a slope may be told."""
+STEADY = 5e-4
+"""Standard deviation of log clock differences below which the clock explains nothing."""
+NOISE = 0.95
+"""Two-sided probability of the interval that says what noise of the clock explains."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtOneClock:
+    """Differences of pairs as they would be if both sides had run at one clock."""
+
+    differences: list[float]
+    """Log ratios of step times, contender to baseline, one for each pair."""
+    slope: float
+    """How log step time follows log clock: -1 where the clock is all that counts, 0 at least."""
+    clock: float
+    """Mean log ratio of the clocks that was taken out."""
+
+
+def at_one_clock(pairs: Sequence[Pair]) -> AtOneClock | None:
+    """The differences of ``pairs`` at one clock; None where their turns do not tell it."""
+    turns = [_turns(pair) for pair in pairs]
+    told = [one for one in turns if one is not None]
+    if len(told) < max(2, len(pairs)) or sum(len(times) for times, _ in told) < FEWEST_TURNS:
+        return None
+    slope = _slope(told)
+    if slope == 0.0:
+        return None
+    clocks = np.array([_middle(clock, times - slope * clock) for times, clock in told])
+    noise = stdtrit(len(clocks) - 1, (1 + NOISE) / 2) * clocks.std(ddof=1) / np.sqrt(len(clocks))
+    mean = float(clocks.mean())
+    explained = min(max(mean, -float(noise)), float(noise))
+    kept = slope * (mean - explained)
+    adjusted = [times - slope * clock for times, clock in told]
+    return AtOneClock([_middle(one, one) + kept for one in adjusted], slope, explained)
+
+
+def _turns(pair: Pair) -> tuple[Values, Values] | None:
+    """Log ratios of step times and of clocks, turn by turn."""
+    before, after = ([] if side is None else side.turns for side in pair.sides)
+    if not before or len(before) != len(after):
+        return None
+    if not all(turn.sm_clock_hz for turn in (*before, *after)):
+        return None
+    old = np.log([(turn.step_s, turn.sm_clock_hz or 1.0) for turn in before])
+    new = np.log([(turn.step_s, turn.sm_clock_hz or 1.0) for turn in after])
+    return (new - old)[:, 0], (new - old)[:, 1]
+
+
+def _slope(pairs: Sequence[tuple[Values, Values]]) -> float:
+    """Slope of time on clock within pairs, of the turns that follow it best; from -1 to 0."""
+    times = np.concatenate([time - np.median(time) for time, _ in pairs])
+    clocks = np.concatenate([clock - np.median(clock) for _, clock in pairs])
+    if clocks.std() < STEADY:
+        return 0.0
+    off = np.abs(times - _least_squares(times, clocks) * clocks)
+    near = off <= np.quantile(off, 1 - TRIMMED)
+    return min(0.0, max(-1.0, _least_squares(times[near], clocks[near])))
+
+
+def _least_squares(times: Values, clocks: Values) -> float:
+    return float(clocks @ times) / max(float(clocks @ clocks), 1e-30)
+
+
+def _middle(values: Values, by: Values) -> float:
+    """Mean of ``values`` without those at either end of ``by``."""
+    aside = int(TRIMMED * len(values))
+    return float(values[np.argsort(by)][aside : len(values) - aside].mean())
