@@ -1,0 +1,220 @@
+"""Gates of real code on this machine's device: a service, a worker, and two checkouts.
+
+``PYTHONPATH=.:tests python -m trials.gate.live FILE 'NAME KIND' ...`` runs one gate for each
+argument, such as ``nanogpt equal`` or ``resnet50 planted``, and appends a line a gate and a line a
+pair to FILE. With ``planted`` the contender does one percent more work in each step, by its own
+code. Both sides have the same buffers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.contracts import Result
+from trials.agreement.planted import Kind
+from trials.agreement.record import MORE, work_rate
+from trials.stored_results import get
+
+ROOT = Path(__file__).parents[2]
+URL = "http://127.0.0.1:8799"
+PLANTED = """
+_trainer = graphs.trainer
+
+
+def _slower(recipe: Recipe, device: torch.device) -> Trainer:
+    from trials.agreement import planted
+
+    trainer = _trainer(recipe, device)
+    step, more = trainer.step, planted.work(planted.Kind("{kind}"), {amount}, device)
+
+    def stepped(batch: object) -> object:
+        more()  # outside of what is compiled, which would do equal pieces once
+        return step(batch)
+
+    trainer.step = stepped if "{side}" == "B" else step  # {revision}
+    trainer.beside = more
+    return trainer
+
+
+graphs.trainer = _slower
+"""
+
+
+class Subject(NamedTuple):
+    """A case, and what one percent more of it is made of."""
+
+    words: str
+    kind: Kind
+    tiny: bool = False
+
+
+SUBJECTS = {
+    "nanogpt": Subject(
+        "nanogpt compile=default optimizer=fused pinning=on precision=bf16 workers=2", Kind.PRODUCTS
+    ),
+    "nanogpt-eager": Subject(
+        "nanogpt optimizer=fused pinning=on precision=bf16 workers=2", Kind.PRODUCTS
+    ),
+    "resnet50": Subject(
+        "resnet50 decode=cache layout=channels_last optimizer=fused pinning=on precision=bf16 "
+        "workers=8",
+        Kind.COPIES,
+    ),
+    "unet": Subject("unet optimizer=fused pinning=on workers=4", Kind.COPIES),
+    "tiny": Subject("nanogpt:tiny", Kind.PRODUCTS, tiny=True),
+}
+
+
+def main() -> None:
+    """Run the gates that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("gates", nargs="+", metavar="'NAME equal|planted'")
+    parser.add_argument("--budget", default="6m")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--alone", action="store_true", help="one process after the other")
+    parser.add_argument("--until", type=float, default=float("inf"), help="no gate begins later, s")
+    arguments = parser.parse_args()
+    from_s = time.monotonic()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        service_and_worker(Path(folder), arguments.device) as checkouts,
+    ):
+        rates: dict[Kind, float] = {}
+        for number, words in enumerate(arguments.gates):
+            name, kind = words.split()
+            if time.monotonic() - from_s > arguments.until:
+                print(f"left out, for lack of time: {words}", flush=True)
+                continue
+            subject = SUBJECTS[name]
+            step_s = _step_s(arguments.file, name) if kind == "planted" else 0.0
+            if kind == "planted" and subject.kind not in rates:
+                rates[subject.kind] = work_rate(subject.kind)
+            amount = round(MORE * step_s * rates.get(subject.kind, 0.0))
+            revisions = deploy(checkouts, subject.kind, amount, number)
+            rows = gate(name, kind, revisions, arguments)
+            with arguments.file.open("a", encoding="utf-8") as out:
+                out.writelines(json.dumps(row | {"planted": amount}) + "\n" for row in rows)
+
+
+def _step_s(file: Path, name: str) -> float:
+    """The step time that an earlier gate of equal code told; such a gate has to come first."""
+    rows = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    return next(
+        sum(row["baseline_s"]) / len(row["baseline_s"])
+        for row in rows
+        if row["what"] == "pair" and row["name"] == name
+    )
+
+
+def deploy(checkouts: Path, kind: Kind, amount: int, number: int) -> tuple[str, str]:
+    """Make a checkout of each side; only what the contender does in a step differs."""
+    revisions = f"old-{number}", f"new-{number}"
+    for revision, side in zip(revisions, "AB", strict=True):
+        target = checkouts / revision / "benchmarks"
+        shutil.copytree(ROOT / "benchmarks", target, ignore=shutil.ignore_patterns("results"))
+        with (target / "measure" / "session.py").open("a", encoding="utf-8") as code:
+            code.write(
+                PLANTED.format(kind=kind, amount=max(amount, 8), side=side, revision=revision)
+                if amount
+                else f"# {revision}\n"
+            )
+    time.sleep(2.0)  # the worker looks for new checkouts once a second
+    return revisions
+
+
+def gate(
+    name: str, kind: str, revisions: tuple[str, str], options: argparse.Namespace
+) -> Iterator[dict[str, Any]]:
+    """Run one gate; yields what it said, and each of its pairs."""
+    words = ["gate", "--baseline", revisions[0], "--contender", revisions[1], "--url", URL]
+    words += ["--case", SUBJECTS[name].words, "--budget", options.budget, "--format", "json"]
+    words += ["--no-duet"] if options.alone else []
+    from_s = time.monotonic()
+    run = subprocess.run(
+        [sys.executable, "-m", "cli", *words], capture_output=True, text=True, check=False
+    )
+    took_s = time.monotonic() - from_s
+    said = json.loads(run.stdout)
+    decision = said["decision"]
+    (case,) = decision["cases"]
+    facts = {"name": name, "gate": kind, "revisions": revisions}
+    print(
+        f"{name} {kind}: {decision['outcome']} after {case['pairs']} pairs, {took_s:.1f} s: "
+        f"{case['sentence']}",
+        flush=True,
+    )
+    yield facts | {
+        "what": "gate",
+        "outcome": decision["outcome"],
+        "pairs": case["pairs"],
+        "took_s": took_s,
+        "sentence": case["sentence"],
+        "case": case["case_key"],
+    }
+    used = {one["result_id"]: one["pair"] for one in decision["used"] if one["result_id"]}
+    for result_id, pair in sorted(used.items(), key=lambda item: item[1]):
+        stored = get(f"{URL}/api/v1/results/{result_id}")
+        result = Result.model_validate(stored["result"])
+        yield facts | {"what": "pair", "pair": pair, **_pair(result)}
+
+
+def _pair(result: Result) -> dict[str, Any]:
+    baseline = result.baseline or result
+    return {
+        "gpu": result.environment.facts.get("hw.gpu.uuid", ""),
+        "device": result.environment.facts.get("hw.gpu.name", ""),
+        "measured_at": result.measured_at.isoformat(),
+        "case": result.case.key,
+        "flags": [*baseline.flags, *result.flags],
+        "startup": [baseline.startup, result.startup],
+        "baseline_s": [turn.step_s for turn in baseline.turns],
+        "contender_s": [turn.step_s for turn in result.turns],
+        "baseline_hz": [turn.sm_clock_hz for turn in baseline.turns],
+        "contender_hz": [turn.sm_clock_hz for turn in result.turns],
+        "steps": [turn.steps for turn in result.turns],
+        "reason": [baseline.reason, result.reason],
+    }
+
+
+@contextmanager
+def service_and_worker(folder: Path, device: str) -> Iterator[Path]:
+    """Run a service and a worker with a place for checkouts, until the end."""
+    checkouts = folder / "checkouts"
+    checkouts.mkdir()
+    state = {"THROUGHLINE_STATE_DIR": str(folder / "state"), "THROUGHLINE_URL": URL}
+    environment = {**os.environ, **state}
+    environment["THROUGHLINE_WORKER_TARGET"] = f"{checkouts}/{{revision}}"
+    environment["PYTHONPATH"] = os.pathsep.join(
+        str(Path(part).absolute()) for part in os.environ.get("PYTHONPATH", ".").split(os.pathsep)
+    )
+    throughline = [sys.executable, "-m", "cli"]
+    subprocess.run([*throughline, "migrate"], env=environment, check=True, stdout=sys.stderr)
+    os.environ |= state
+    port = URL.rpartition(":")[2]
+    commands = [["serve", "--port", port], ["worker", "--device", device]]
+    running: list[subprocess.Popen[bytes]] = []
+    try:
+        for words in commands:
+            running.append(subprocess.Popen([*throughline, *words], env=environment))
+            time.sleep(6.0)
+        yield checkouts
+    finally:
+        for process in reversed(running):
+            process.terminate()
+            process.wait(60)
+
+
+if __name__ == "__main__":
+    main()
