@@ -26,7 +26,7 @@ from benchmarks.contracts import (
 )
 from benchmarks.diagnosis.disturbances import THROTTLED as HELD_BACK
 from benchmarks.diagnosis.merge import merge
-from benchmarks.diagnosis.paired import ONE_AFTER_THE_OTHER, paired
+from benchmarks.diagnosis.paired import ONE_AFTER_THE_OTHER, SHORT_OF_MEMORY, paired
 from benchmarks.exits import NO_DEVICE
 from worker.child.process import Ending, Exit, Task
 from worker.child.target import TargetAbsent, refused, target_of
@@ -118,8 +118,8 @@ class Runner:
     def _pair(self, launch: Launch) -> Callable[[], Result]:
         """Measure a baseline and a contender in turn, or else one after the other.
 
-        They cannot be measured in turn where they do not fit into the device's memory together,
-        and where one of them runs code of a time before duets.
+        They cannot be measured in turn where the device does not take both at once, for lack of
+        memory or by its mode, and where one of them runs code of a time before duets.
         """
         duet = launch.spec.duet
         assert duet is not None
@@ -129,10 +129,11 @@ class Runner:
         ]
         turned = slice(None, None, 1 if duet.baseline_first else -1)
         results = self._in_turn(sides[turned], duet)
-        if any(result.status is not Status.OK for result in results):
+        if not all(map(told_in_turn, results)):
+            why = [result.reason for result in results if result.reason]
             log.info(
                 "The two revisions could not be measured in turn (%s), so one follows the other.",
-                "; ".join(result.reason for result in results if result.reason),
+                "; ".join(why) or "short of memory",
             )
             results = [self._follows(side) for side in sides[turned]]
         baseline, contender = results[turned]
@@ -170,7 +171,9 @@ class Runner:
                 all_run=ends.close,  # from here on an end closes when its process ends
             )
         together = zip(sides, tasks, outcomes, strict=True)
-        return [self._result(side, task, outcome, flags) for side, task, outcome in together]
+        # Whether the device can be used is asked when a side fails by itself: two processes at once
+        # are more than some devices take.
+        return [self._read(side, task, outcome, flags) for side, task, outcome in together]
 
     def _follows(self, launch: Launch) -> Result:
         """One side's result, measured by itself though a pair was to be measured in turn."""
@@ -210,7 +213,10 @@ class Runner:
         flags = self.station.device.await_idle(_goes_on(launch.watch))
         task = self._task(launch, trace_file=trace_file)
         tell = _numbered(launch.watch.tell, launch.spec)
-        return self._result(launch, task, self.station.supervise(task, launch.watch, tell), flags)
+        outcome = self.station.supervise(task, launch.watch, tell)
+        if outcome.ending is Ending.EXITED and outcome.left.code in (NO_DEVICE, REFUSED):
+            self._insist_on_device(outcome.left, launch.watch)
+        return self._read(launch, task, outcome, flags)
 
     def _task(
         self, launch: Launch, duet: DuetSide | None = None, trace_file: Path | None = None
@@ -228,10 +234,8 @@ class Runner:
             () if duet is None else (duet.socket_fd,),
         )
 
-    def _result(self, launch: Launch, task: Task, outcome: Outcome, flags: Sequence[str]) -> Result:
+    def _read(self, launch: Launch, task: Task, outcome: Outcome, flags: Sequence[str]) -> Result:
         """The result of a process that has ended, with what the device told meanwhile."""
-        if outcome.ending is Ending.EXITED and outcome.left.code in (NO_DEVICE, REFUSED):
-            self._insist_on_device(outcome.left, launch.watch)
         run = self._run_of(launch.spec)
         result = result_of(run, outcome.ending, outcome.left, task.limits, outcome.last)
         return computed(run, lambda: flagged(attach(result, outcome.readings), flags))
@@ -269,6 +273,12 @@ class Runner:
 
     def _run_of(self, spec: JobSpec) -> Run:
         return Run(spec, datetime.now(UTC), self._settings.log_tail_b)
+
+
+def told_in_turn(result: Result) -> bool:
+    """Return True if a side of a pair told what it was asked, with as much memory as it wanted."""
+    ended = result.status in (Status.OK, Status.PARITY_FAIL)
+    return ended and SHORT_OF_MEMORY not in result.flags
 
 
 def held_back(result: Result) -> bool:

@@ -58,8 +58,9 @@ FLAGS = {
     FOREIGN_MEMORY: Flag(
         Kind.MEMORY, "Somebody else held memory of the device when the process was started."
     ),
-    # Compiled code under a power cap does this: a third of the H200 rows carry it and repeat well.
-    CLOCK_UNSTABLE: Flag(Kind.NOTE, "The SM clock varied by more than 2 % during the window."),
+    CLOCK_UNSTABLE: Flag(
+        Kind.NOTE, "The SM clock varied by more than 2 % during the window, without a power cap."
+    ),
     # It compares the node with itself over months; findings about nodes rest on such measurements.
     "node_drift": Flag(
         Kind.NOTE, "The node is not what it was: its canary left the node's own median."
@@ -94,6 +95,9 @@ FLAGS = {
     "one_after_the_other": Flag(
         Kind.NOTE,
         "The two sides of a pair could not be measured in turn, so one followed the other.",
+    ),
+    "short_of_memory": Flag(
+        Kind.NOTE, "Both sides of a pair did not fit well into the device's memory together."
     ),
     "host_sync_per_step": Flag(
         Kind.NOTE, "The gradient scaler makes the host wait for the device in every step."

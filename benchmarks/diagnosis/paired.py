@@ -13,6 +13,8 @@ TRIMMED = 0.2
 on an H200 one was off by 19 %, which would have moved the mean of twelve by 1.6 %."""
 ONE_AFTER_THE_OTHER = "one_after_the_other"
 """Flag of a pair whose sides could not be measured in turn."""
+SHORT_OF_MEMORY = "turns.short_of_memory"
+"""Flag of a side whose allocator had to give memory back in its turns: both do not fit well."""
 _OF_TURNS = frozenset({"throughput", "step_time", "sm_clock"})
 
 

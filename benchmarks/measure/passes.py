@@ -19,6 +19,7 @@ from torch import Tensor
 
 from benchmarks import contracts
 from benchmarks.diagnosis import sanity
+from benchmarks.diagnosis.paired import SHORT_OF_MEMORY
 from benchmarks.diagnosis.verdict import HOST_SYNC
 from benchmarks.measure import (
     batch_source,
@@ -136,7 +137,7 @@ class Passes:
         least = self.protocol.warmup_min_steps
         warm = loop.run(self._trainer, batches, self.watched("warmup", _after(least)))
         conditions.reset_peak(self._device)
-        scale = self._trainer.scale
+        scale, retries = self._trainer.scale, conditions.allocator_retries(self._device)
         with self._from_the_start(batches, seed):
             self._reporter.tell("ready", _SPANS["warmup"][1])
             total = side.turns + LEAD_TURNS
@@ -149,6 +150,8 @@ class Passes:
             self._flags.append(f"turns.{sanity.NOT_FINITE}")
         if sanity.lost(scale, self._trainer.scale, sum(turn.steps for turn in turns)):
             self._flags.append(f"turns.{sanity.DISCARDED}")
+        if conditions.allocator_retries(self._device) > retries:
+            self._flags.append(SHORT_OF_MEMORY)
         peak_b, _ = conditions.peak_memory(self._device)
         return Side(tuple(turns), first_step_s, warm.wall_s, peak_b, tuple(self._flags))
 

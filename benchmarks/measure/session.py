@@ -189,11 +189,11 @@ class _Session:
 
     def _trainer(self) -> Trainer:
         context = self._context
-        self._startup.open_device(context.device)
         module = workload_module.load(self._case.workload)
         self._case = catalog.normalise(self._case, context.device.type, module.entry)
         if context.device.type == "cuda":
             catalog.refuse_older(self._case, torch.cuda.get_device_capability(context.device))
+        self._startup.open_device(context.device)
         near = device.stay_near(context.device)
         recipe = build(self._case, context)
         self.batch = recipe.batch

@@ -52,8 +52,8 @@ def gate(
         typer.Option(metavar="1%", help="What is surely less than this counts as the same."),
     ] = None,
     budget: Annotated[
-        str, typer.Option(metavar="15m", help="Wall clock for all of it, waiting included.")
-    ] = "15m",
+        str, typer.Option(metavar="20m", help="Wall clock for all of it, waiting included.")
+    ] = "20m",
     policy: Annotated[
         Path | None, typer.Option(help="TOML or JSON file with limits per case: docs/gate.md.")
     ] = None,

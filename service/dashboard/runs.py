@@ -10,6 +10,7 @@ from markupsafe import Markup
 from benchmarks import contracts
 from benchmarks.catalog.metrics import metric, reading_order
 from benchmarks.diagnosis import disturbances as benchmark_flags
+from benchmarks.diagnosis import paired
 from service.analysis.summary import summarise
 from service.analysis.variance import Spread
 from service.dashboard import labels
@@ -18,6 +19,16 @@ from service.dashboard.sparkline import stacked_bar
 from service.models import Point
 from service.wording import formats, intervals
 
+STARTUP = [
+    "interpreter",
+    "import",
+    "device",
+    "model",
+    "settings",
+    "trainer",
+    "first_step",
+    "warmup",
+]
 PHASES = {"stall": "waiting for input", "copy": "copy to the device", "work": "work on the device"}
 
 
@@ -134,6 +145,75 @@ def _doubt(metric: ShownMetric, verdict: contracts.Verdict | None) -> str:
     if metric.value < 0:
         return "noise: without input it was no faster"
     return ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSides:
+    """One metric of both sides of a pair."""
+
+    title: str
+    unit: str
+    before: float
+    after: float
+
+    @property
+    def change(self) -> float:
+        """Change from baseline to contender, as a share of the baseline."""
+        return self.after / self.before - 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTurn:
+    """One turn of both sides; changes as shares of the baseline's."""
+
+    before_s: float
+    after_s: float
+    change: float
+    clock: float | None
+    counts: bool
+    """False for the largest and the smallest differences."""
+
+
+def sides(result: contracts.Result) -> list[ShownSides]:
+    """List what both sides of a pair have above zero; empty for a run of one revision."""
+    baseline = {one.metric: one for one in result.baseline.samples} if result.baseline else {}
+    both = [
+        ShownSides(
+            metric(one.metric).title,
+            one.unit,
+            summarise(baseline[one.metric]).value,
+            summarise(one).value,
+        )
+        for one in sorted(result.samples, key=lambda sample: reading_order(sample.metric))
+        if one.metric in baseline
+    ]
+    return [one for one in both if one.before > 0]
+
+
+def turns(result: contracts.Result) -> list[ShownTurn]:
+    """List the turns of a pair; empty where its sides had none, or not as many."""
+    before, after = result.baseline.turns if result.baseline else (), result.turns
+    if not before or len(before) != len(after):
+        return []
+    counted = set(paired.counted(before, after))
+    return [
+        ShownTurn(
+            old.step_s,
+            new.step_s,
+            new.step_s / old.step_s - 1.0,
+            new.sm_clock_hz / old.sm_clock_hz - 1.0
+            if old.sm_clock_hz and new.sm_clock_hz
+            else None,
+            place in counted,
+        )
+        for place, (old, new) in enumerate(zip(before, after, strict=True))
+    ]
+
+
+def startup(result: contracts.Result) -> dict[str, float]:
+    """The parts of a process's start, in s, in their order; unknown ones last."""
+    order = {name: place for place, name in enumerate(STARTUP)}
+    return dict(sorted(result.startup.items(), key=lambda part: order.get(part[0], len(order))))
 
 
 def phases(result: contracts.Result) -> list[PhaseBar]:

@@ -32,7 +32,7 @@ class ComparisonRequest(Contract):
     case: Case | None = None
     cases: Annotated[tuple[Case, ...], Field(max_length=100)] = ()
     policy: Policy = Policy()
-    budget_s: Annotated[FiniteFloat, Field(strict=True, ge=1, le=7 * 86_400)] = 900.0
+    budget_s: Annotated[FiniteFloat, Field(strict=True, ge=1, le=7 * 86_400)] = 1_200.0
     """Wall clock from the start, waiting included; what is open then is inconclusive."""
     requires: Labels = Field(default_factory=dict)
     """Labels that the worker must have."""

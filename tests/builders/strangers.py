@@ -97,18 +97,22 @@ class Strangers:
         value = schema.get("additionalProperties")
         return (schema.get("propertyNames", {}), value) if isinstance(value, dict) else None
 
-    def _places(self, schema: Json, at: str) -> Iterator[str]:
+    def _places(self, schema: Json, at: str, around: tuple[int, ...] = ()) -> Iterator[str]:
+        """List where free text may stand; what is ``around`` is not looked into again."""
         schema = self._resolve(schema)
+        if id(schema) in around:  # such as the result of one side in that of both
+            return
+        around = (*around, id(schema))
         if self._free(schema):
             yield at
         elif schema.get("type") == "array":
-            yield from self._places(schema["items"], f"{at}[]")
+            yield from self._places(schema["items"], f"{at}[]", around)
         elif mapping := self._mapping(schema):
             if self._free(mapping[0]):
                 yield f"{at}{{key}}"
-            yield from self._places(mapping[1], f"{at}{{}}")
+            yield from self._places(mapping[1], f"{at}{{}}", around)
         for name, part in schema.get("properties", {}).items():
-            yield from self._places(part, f"{at}.{name}")
+            yield from self._places(part, f"{at}.{name}", around)
 
     def _planted(self, schema: Json, given: Any, at: str, skip: frozenset[str]) -> Any:
         schema = self._resolve(schema)
@@ -124,6 +128,8 @@ class Strangers:
             return self._planted_mapping(mapping, given or {}, at, skip)
         given = dict(given or self._least(schema))
         for name, part in schema["properties"].items():
+            if self._resolve(part) is schema:
+                continue
             part_value = self._planted(part, given.get(name), f"{at}.{name}", skip)
             if part_value is not None or name in given:
                 given[name] = part_value

@@ -138,7 +138,7 @@ def post(hand: Hand, lease: Lease, result: Result) -> Any:
 
 def compared(client: TestClient, hand: Hand, workload: str, make: Make) -> str:
     """Compare two revisions, of which one is slower, until it is decided."""
-    asked = {"baseline": "old", "contender": "new", "case": {"workload": workload}}
+    asked = {"baseline": "old", "contender": "new", "case": {"workload": workload}, "duet": False}
     protocol = {"replicates": 1}
     answer = client.post(f"{API}/comparisons", json=asked | {"protocol": protocol})
     assert answer.status_code == 201, answer.text

@@ -400,7 +400,7 @@ def labyrinth(asked):
     succeed(asked)
 
 
-def turned(asked):
+def turned(asked, **more):
     """Measures in turn where that is asked for, and passes the baton as the real one does."""
     part = asked["spec"].get("duet")
     if part is None:
@@ -408,7 +408,7 @@ def turned(asked):
         return
     note(asked, os.getpid())
     end = socket.socket(fileno=part["socket_fd"])
-    end.sendall(b".")
+    end.sendall(b"h")
     assert end.recv(1), "the other side is gone"
     turns = []
     for _ in range(part["turns"]):
@@ -416,7 +416,24 @@ def turned(asked):
         window = {"start_s": now, "end_s": now + 0.01}
         turns.append({"window": window, "steps": 2, "step_s": 0.1 if part["first"] else 0.2})
     (asked["folder"] / f"cache-{part['first']}").write_text(os.environ["TRITON_CACHE_DIR"])
-    print(json.dumps(result(asked, turns=turns, replicates=[], batch_items=8)))
+    print(json.dumps(result(asked, turns=turns, replicates=[], batch_items=8, **more)))
+
+
+def tight(asked):
+    """Both sides fit together, and only just."""
+    turned(asked, flags=["turns.short_of_memory"])
+
+
+def untrue(asked):
+    """It computes something else."""
+    turned(asked, status="parity_fail", reason="The losses differ.", samples=[])
+
+
+def exclusive(asked):
+    """The device takes one process at a time."""
+    if "duet" in asked["spec"]:
+        nodevice(asked)
+    succeed(asked)
 
 
 def crowded(asked):

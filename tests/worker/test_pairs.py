@@ -1,5 +1,6 @@
 """A job that measures two revisions: in turn where that can be, else one after the other."""
 
+import os
 import threading
 import time
 
@@ -7,6 +8,7 @@ import pytest
 
 from benchmarks.contracts import Duet, Status
 from benchmarks.diagnosis.paired import ONE_AFTER_THE_OTHER
+from worker.child.workspace import Caches
 from worker.heartbeat import Cause
 from worker.runner import Runner
 from worker.supervisor import Interrupted, Station
@@ -49,7 +51,7 @@ def test_each_revision_keeps_its_own_compiled_code_for_the_next_pair(pair, notes
     assert folders[0][0] != folders[0][1]
 
 
-@pytest.mark.parametrize("workload", ["crowded", "unturned"])
+@pytest.mark.parametrize("workload", ["crowded", "unturned", "tight", "exclusive"])
 def test_sides_that_cannot_be_measured_in_turn_follow_each_other(pair, workload):
     result = pair(workload)
     assert result.status is Status.OK
@@ -57,6 +59,27 @@ def test_sides_that_cannot_be_measured_in_turn_follow_each_other(pair, workload)
         assert ONE_AFTER_THE_OTHER in side.flags
         assert len(side.replicates) == 1
         assert side.turns == ()
+
+
+def test_a_side_that_computes_something_else_is_not_measured_again(pair):
+    result = pair("untrue")
+    assert result.status is Status.PARITY_FAIL
+    assert result.baseline.status is Status.PARITY_FAIL
+    assert ONE_AFTER_THE_OTHER not in result.flags
+
+
+def test_compiled_code_of_a_revision_goes_after_hours_and_that_of_a_case_after_days(
+    settings, job, tmp_path
+):
+    caches = Caches(tmp_path)
+    folder = caches.of_revision(job("ok"))
+    of_a_case = tmp_path / ("a" * 32)
+    of_a_case.mkdir()
+    long_ago = time.time() - 7 * 3_600
+    for old in (folder, of_a_case):
+        os.utime(old, (long_ago, long_ago))
+    caches.of_revision(job("other"))
+    assert (folder.exists(), of_a_case.exists()) == (False, True)
 
 
 def test_a_side_that_dies_ends_the_other_one_too(pair, living):

@@ -152,6 +152,14 @@ def test_a_throttled_shared_or_unsteady_device_is_flagged_and_kept():
     assert result.replicates[0].flags == ("throttled", "clock_unstable", "other_processes")
 
 
+def test_a_clock_that_a_power_cap_moves_is_usual_and_no_flag():
+    readings = [
+        reading(0.1 * i, reasons=0x4, channels={"sm_clock_hz": 1e9 * (1 + i % 2)})
+        for i in range(200)
+    ]
+    assert attach(measured(5, 15), readings).replicates[0].flags == ()
+
+
 @pytest.mark.parametrize(
     ("more", "flags"),
     [

@@ -145,7 +145,10 @@ def environment_in(folder: Path, settings: Settings, caches: Path | None = None)
 
 
 KEPT_S = 2 * 86_400.0
-"""Age after which the caches of an unfinished case or of a revision are removed."""
+"""Age after which the caches of an unfinished case are removed."""
+REVISION_KEPT_S = 6 * 3_600.0
+"""Time since the last pair after which those of a revision's case are: some 100 MB each."""
+_OF_REVISION = "revision-"
 
 
 class Caches:
@@ -177,7 +180,7 @@ class Caches:
         """
         self._clear()
         named = hashlib.sha256(f"{spec.revision}\n{spec.case.key}".encode()).hexdigest()[:32]
-        folder = self._folder / named
+        folder = self._folder / f"{_OF_REVISION}{named}"
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)
         return folder.absolute()
@@ -185,5 +188,6 @@ class Caches:
     def _clear(self) -> None:
         with suppress(OSError):
             for old in self._folder.iterdir():
-                if time.time() - old.stat().st_mtime > KEPT_S:
+                kept_s = REVISION_KEPT_S if old.name.startswith(_OF_REVISION) else KEPT_S
+                if time.time() - old.stat().st_mtime > kept_s:
                     remove(self._folder, old.name)

@@ -152,7 +152,7 @@ def _flags(watched: Sequence[contracts.Telemetry], highest_hz: float) -> list[st
     flags = []
     if any(_held_back(one, highest_hz) for one in watched):
         flags.append(HELD_BACK)
-    if any(_unsteady(one.channels.get("sm_clock_hz")) for one in watched):
+    if any(_unsteady(one) for one in watched):
         flags.append(CLOCK_UNSTABLE)
     if any(one.other_processes for one in watched):
         flags.append(OTHER_PROCESSES)
@@ -166,10 +166,7 @@ def _held_back(telemetry: contracts.Telemetry, highest_hz: float) -> bool:
     clock = telemetry.channels.get("sm_clock_hz")
     if clock is None or not clock.n or not telemetry.reasons:
         return False
-    explained = (
-        telemetry.reasons.get("sw_power_cap", 0) >= CAPPED
-        or telemetry.reasons.get("gpu_idle", 0) > IDLE
-    )
+    explained = _capped(telemetry) or telemetry.reasons.get("gpu_idle", 0) > IDLE
     return not explained and fmean(clock.values()) < THROTTLED_CLOCK * highest_hz
 
 
@@ -177,9 +174,18 @@ def _protected_itself(telemetry: contracts.Telemetry) -> bool:
     return any(telemetry.reasons.get(name, 0) > 0 for name in THROTTLED)
 
 
-def _unsteady(trace: contracts.Trace | None) -> bool:
+def _unsteady(telemetry: contracts.Telemetry) -> bool:
+    """Return True if the clock varied much and no power cap explains it.
+
+    Under a cap it always varies: a third of the H200 rows would carry the flag.
+    """
+    trace = telemetry.channels.get("sm_clock_hz")
     clocks = trace.values() if trace else []
-    return bool(clocks) and pstdev(clocks) > CLOCK_STEADY * fmean(clocks)
+    return bool(clocks) and not _capped(telemetry) and pstdev(clocks) > CLOCK_STEADY * fmean(clocks)
+
+
+def _capped(telemetry: contracts.Telemetry) -> bool:
+    return telemetry.reasons.get("sw_power_cap", 0) >= CAPPED
 
 
 def _samples(replicate: contracts.Replicate) -> list[contracts.Sample]:

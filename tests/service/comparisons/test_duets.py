@@ -7,7 +7,7 @@ from builders.gate_hand import GateHand, measured, steady
 from builders.service_hand import Hand
 from fastapi.testclient import TestClient
 
-from benchmarks.contracts import Lease, Result, Status
+from benchmarks.contracts import Lease, Result, Status, Turn, Window
 from benchmarks.diagnosis.paired import ONE_AFTER_THE_OTHER
 
 pytestmark = pytest.mark.both_databases
@@ -115,6 +115,46 @@ def test_parity_is_asked_for_once_and_a_trace_never(gate: GateHand) -> None:
     asked = [lease.spec.protocol for lease in gate.seen]
     assert [one.parity for one in asked[:2]] == [True, False]
     assert not any(one.trace or one.profile or one.phases for one in asked)
+
+
+def in_turn(lease: Lease, step_s: float, clock_hz: float) -> Result:
+    turns = tuple(
+        Turn(
+            window=Window(start_s=float(place), end_s=place + 0.5),
+            steps=5,
+            step_s=step_s * (1.19 if place == 3 else 1.0),
+            sm_clock_hz=clock_hz,
+        )
+        for place in range(6)
+    )
+    startup = {"import": 2.5, "first_step": 4.0}
+    made = measured(lease, 32 / step_s)
+    return made.model_copy(update={"turns": turns, "startup": startup})
+
+
+def test_the_page_of_a_pair_shows_both_sides_and_each_turn(gate: GateHand) -> None:
+    def script(lease: Lease) -> Result:
+        old = lease.spec.revision == "old"
+        return in_turn(lease, 0.100 if old else 0.102, 1.5e9 if old else 1.4e9)
+
+    told = gate.start(duet=True)
+    gate.measure(script, most=1)
+    used = gate.read(told["id"])["so_far"]["used"]
+    page = gate.client.get(f"/runs/{used[0]['result_id']}").text
+    for said in ("Beside the baseline", "in turn on one device", "set aside", "6.7", "first step"):
+        assert said in page, said
+
+
+def test_a_clock_that_surely_fell_is_the_codes_and_no_noise(gate: GateHand) -> None:
+    """Two percent more time at a clock that is always seven percent lower stay two percent."""
+
+    def script(lease: Lease) -> Result:
+        old = lease.spec.revision == "old"
+        return in_turn(lease, 0.100 if old else 0.102, 1.5e9 if old else 1.4e9)
+
+    told = gate.start(duet=True)
+    gate.measure(script)
+    assert decided(gate, told["id"])["metrics"][0]["change"] == pytest.approx(-0.0196, abs=0.001)
 
 
 def test_a_job_without_a_result_leaves_both_sides_missing(gate: GateHand) -> None:
