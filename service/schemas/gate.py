@@ -90,8 +90,8 @@ class MetricFinding(Document):
     difference is called on it."""
     consistent: bool = True
     clock: FiniteFloat | None = None
-    """Share by which the contender's clock was higher, and which ``change`` leaves out; None where
-    the change is as measured."""
+    """Share by which the contender's clock was higher; ``change`` is at one clock then. None where
+    it is as measured."""
 
 
 class CaseFinding(Document, Generic[S]):

@@ -56,7 +56,6 @@ class Subject(NamedTuple):
 
     words: str
     kind: Kind
-    tiny: bool = False
 
 
 SUBJECTS = {
@@ -72,7 +71,7 @@ SUBJECTS = {
         Kind.COPIES,
     ),
     "unet": Subject("unet optimizer=fused pinning=on workers=4", Kind.COPIES),
-    "tiny": Subject("nanogpt:tiny", Kind.PRODUCTS, tiny=True),
+    "tiny": Subject("nanogpt:tiny", Kind.PRODUCTS),
 }
 
 

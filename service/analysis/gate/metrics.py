@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import fmean
 
 from benchmarks.contracts import Direction
-from service.analysis.gate.one_clock import at_one_clock
+from service.analysis.gate.one_clock import AtOneClock, also_as_measured, at_one_clock
 from service.analysis.gate.pairs import Metric, Pair
 from service.analysis.gate.sequential import Estimate, estimate
 from service.schemas.gate import MetricFinding
@@ -65,13 +66,12 @@ def _alike(one: Metric | None, other: Metric) -> bool:
 
 def _finding(name: str, pairs: list[Pair], levels: Levels, *, last: bool) -> MetricFinding | None:
     before, after = _logs(pairs, 0, name), _logs(pairs, 1, name)
-    differences = [new - old for old, new in zip(before, after, strict=True)]
-    adjusted = at_one_clock(pairs) if name in _TIMES else None
-    if adjusted is not None:
-        differences = [_TIMES[name] * one for one in adjusted.differences]
-    few = {"min_pairs": levels.min_pairs, "max_pairs": levels.max_pairs}
-    strict = estimate(differences, error=levels.strict, last=last, **few)
-    plain = estimate(differences, error=levels.plain, last=last, **few)
+    measured = [new - old for old, new in zip(before, after, strict=True)]
+    at_one = _at_one_clock(name, pairs, levels, last=last)
+    strict, plain = (
+        _estimate(measured, at_one, levels, error, last=last)
+        for error in (levels.strict, levels.plain)
+    )
     if strict is None or plain is None:
         return None
     metric = _metric(pairs[0], 0, name)
@@ -90,8 +90,34 @@ def _finding(name: str, pairs: list[Pair], levels: Levels, *, last: bool) -> Met
         strict_low=strict_low,
         strict_high=strict_high,
         consistent=strict.consistent and plain.consistent,
-        clock=math.expm1(adjusted.clock) if adjusted is not None else None,
+        clock=math.expm1(fmean(at_one.clocks)) if at_one is not None else None,
     )
+
+
+def _at_one_clock(name: str, pairs: list[Pair], levels: Levels, *, last: bool) -> AtOneClock | None:
+    """How the pairs differ at one clock; None for other metrics, and where the clock surely
+    differs."""
+    told = at_one_clock(pairs) if name in _TIMES else None
+    if told is None:
+        return None
+    clock = _estimate(told.clocks, None, levels, levels.strict, last=last)
+    if clock is None or (clock.consistent and not clock.low <= 0 <= clock.high):
+        return None
+    return replace(told, differences=[_TIMES[name] * one for one in told.differences])
+
+
+def _estimate(
+    measured: Sequence[float],
+    at_one: AtOneClock | None,
+    levels: Levels,
+    error: float,
+    *,
+    last: bool,
+) -> Estimate | None:
+    few = {"min_pairs": levels.min_pairs, "max_pairs": levels.max_pairs}
+    differences = measured if at_one is None else at_one.differences
+    found = estimate(differences, error=error, last=last, **few)
+    return found if at_one is None or found is None else also_as_measured(found, measured)
 
 
 def _logs(pairs: Sequence[Pair], side: int, name: str) -> list[float]:

@@ -1,16 +1,20 @@
-"""Takes noise of the device's clock out of the differences in time of pairs measured in turn.
+"""Takes the device's clock out of the differences in time of pairs measured in turn.
 
 A GPU at its power limit changes its clock from second to second, and two processes of the same code
 settle at clocks that differ by half a percent. How step time follows the clock is estimated from
-the turns within the pairs (a covariate, as in CUPED: Deng et al., 2013). Code that draws more power
-lowers the clock too, and that is the code's doing. So no more of the clock's mean difference is
-taken out than its own noise explains.
+the turns within the pairs (a covariate, as in CUPED: Deng et al., 2013), and the pairs are compared
+as if both sides had run at one clock.
+
+Code that draws more power lowers the clock too, and that is the code's doing. So an answer at one
+clock has to hold for the time as measured as well, at `MEASURED` by its mean alone; and where the
+clock surely differs, only the time as measured counts.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +22,15 @@ from scipy.special import stdtrit
 
 from benchmarks.diagnosis.paired import TRIMMED
 from service.analysis.gate.pairs import Pair
+from service.analysis.gate.sequential import FLOOR, Estimate
 
 Values = npt.NDArray[np.float64]
 FEWEST_TURNS = 12
 """Turns from which a slope may be told."""
 STEADY = 5e-4
 """Standard deviation of log clock differences below which the clock explains nothing."""
-NOISE = 0.95
-"""Two-sided probability of the interval that says what noise of the clock explains."""
+MEASURED = 0.975
+"""One-sided probability with which the time as measured has to agree, at the newest look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +41,8 @@ class AtOneClock:
     """Log ratios of step times, contender to baseline, one for each pair."""
     slope: float
     """How log step time follows log clock: -1 where the clock is all that counts, 0 at least."""
-    clock: float
-    """Mean log ratio of the clocks that was taken out."""
+    clocks: list[float]
+    """Log ratios of the pairs' clocks."""
 
 
 def at_one_clock(pairs: Sequence[Pair]) -> AtOneClock | None:
@@ -49,13 +54,19 @@ def at_one_clock(pairs: Sequence[Pair]) -> AtOneClock | None:
     slope = _slope(told)
     if slope == 0.0:
         return None
-    clocks = np.array([_middle(clock, times - slope * clock) for times, clock in told])
-    noise = stdtrit(len(clocks) - 1, (1 + NOISE) / 2) * clocks.std(ddof=1) / np.sqrt(len(clocks))
-    mean = float(clocks.mean())
-    explained = min(max(mean, -float(noise)), float(noise))
-    kept = slope * (mean - explained)
     adjusted = [times - slope * clock for times, clock in told]
-    return AtOneClock([_middle(one, one) + kept for one in adjusted], slope, explained)
+    clocks = [_middle(clock, rest) for (_, clock), rest in zip(told, adjusted, strict=True)]
+    return AtOneClock([_middle(rest, rest) for rest in adjusted], slope, clocks)
+
+
+def also_as_measured(at_one: Estimate, measured: Sequence[float]) -> Estimate:
+    """Widen an estimate at one clock by what the differences as measured leave open."""
+    values = np.asarray(measured, float)[: at_one.pairs]
+    spread = max(float(values.std(ddof=1)), FLOOR) / math.sqrt(len(values))
+    half = float(stdtrit(len(values) - 1, MEASURED)) * spread
+    mean = float(values.mean())
+    low, high = min(at_one.low, mean - half), max(at_one.high, mean + half)
+    return replace(at_one, low=low, high=high)
 
 
 def _turns(pair: Pair) -> tuple[Values, Values] | None:
