@@ -176,7 +176,7 @@ def test_nothing_measured_when_the_budget_ends_is_no_pass(gate: GateHand) -> Non
     [case] = told["decision"]["cases"]
     assert case["sentence"] == "No pair was measured before the budget ended."
     assert told["decision"]["warnings"] == [
-        "The budget of 15 min ended before every case was decided."
+        "The budget of 20 min ended before every case was decided."
     ]
     assert gate.worker.claim() is None, "its jobs are cancelled"
 
