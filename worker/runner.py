@@ -26,7 +26,12 @@ from benchmarks.contracts import (
 )
 from benchmarks.diagnosis.disturbances import THROTTLED as HELD_BACK
 from benchmarks.diagnosis.merge import merge
-from benchmarks.diagnosis.paired import ONE_AFTER_THE_OTHER, SHORT_OF_MEMORY, paired
+from benchmarks.diagnosis.paired import (
+    BUSY_WHILE_WAITING,
+    ONE_AFTER_THE_OTHER,
+    SHORT_OF_MEMORY,
+    paired,
+)
 from benchmarks.exits import NO_DEVICE
 from worker.child.process import Ending, Exit, Task
 from worker.child.target import TargetAbsent, refused, target_of
@@ -52,6 +57,9 @@ from worker.supervisor import Interrupted, Outcome, Station, Watch
 
 log = logging.getLogger(__name__)
 
+IN_TURN_SHARE = 1 / 3
+"""Share of a job's time in which both sides have to be measured in turn: each side may then still
+take as long by itself, so that one that hangs is told from the other."""
 ROOM_FOR_ANOTHER = 1.5
 """A replicate is only repeated if the job has this many times its duration left."""
 
@@ -129,12 +137,14 @@ class Runner:
         ]
         turned = slice(None, None, 1 if duet.baseline_first else -1)
         results = self._in_turn(sides[turned], duet)
-        if not all(map(told_in_turn, results)):
-            why = [result.reason for result in results if result.reason]
+        if not told_in_turn(results):
+            why = [result.reason or ", ".join(result.flags) for result in results]
             log.info(
                 "The two revisions could not be measured in turn (%s), so one follows the other.",
-                "; ".join(why) or "short of memory",
+                "; ".join(filter(None, why)),
             )
+            if held := self._await_free(launch, self._settings.cool_limit_s):
+                return lambda: without_numbers(launch.spec, Status.INFRA_ERROR, held)
             results = [self._follows(side) for side in sides[turned]]
         baseline, contender = results[turned]
         return lambda: paired(baseline, contender)
@@ -144,7 +154,9 @@ class Runner:
         folder = launch.folder / name
         folder.mkdir()
         spec = launch.spec.model_copy(update={"revision": revision, "duet": None})
-        caches = launch.local.caches or self._caches.of_revision(spec)
+        # What is chosen by timing kernels is chosen anew in each pair, as in other processes.
+        by_timing = spec.case.axes.get("compile") == "max-autotune"
+        caches = None if by_timing else launch.local.caches or self._caches.of_revision(spec)
         target = target_of(self._settings, revision)
         return replace(launch, spec=spec, target=target, folder=folder, caches=caches)
 
@@ -162,7 +174,12 @@ class Runner:
                 )
                 for place, end in enumerate(socket.socketpair())
             ]
-            tasks = [self._task(side, part) for side, part in zip(sides, parts, strict=True)]
+            now_s = time.monotonic()
+            until_s = now_s + IN_TURN_SHARE * (sides[0].until_s - now_s)
+            tasks = [
+                replace(self._task(replace(side, until_s=until_s), part), hidden=(other.folder,))
+                for side, other, part in zip(sides, sides[::-1], parts, strict=True)
+            ]
             outcomes = self.station.supervise_together(
                 tasks,
                 watch,
@@ -275,10 +292,13 @@ class Runner:
         return Run(spec, datetime.now(UTC), self._settings.log_tail_b)
 
 
-def told_in_turn(result: Result) -> bool:
-    """Return True if a side of a pair told what it was asked, with as much memory as it wanted."""
-    ended = result.status in (Status.OK, Status.PARITY_FAIL)
-    return ended and SHORT_OF_MEMORY not in result.flags
+def told_in_turn(results: Sequence[Result]) -> bool:
+    """Return True if both sides told what was asked, and neither was in the other's way."""
+    turns = {len(result.turns) for result in results}
+    in_the_way = {SHORT_OF_MEMORY, BUSY_WHILE_WAITING}
+    ended = all(result.status in (Status.OK, Status.PARITY_FAIL) for result in results)
+    undisturbed = not any(in_the_way.intersection(result.flags) for result in results)
+    return ended and undisturbed and len(turns) == 1 and turns != {0}
 
 
 def held_back(result: Result) -> bool:

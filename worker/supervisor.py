@@ -93,7 +93,7 @@ class Station:
         gauge: Gauge | None = None,
         started: Callable[[Sequence[process_tree.Tree], Path], None] = lambda trees, folder: None,  # noqa: ARG005
     ) -> None:
-        """``started`` is told of the running children, and of the folder to remove after them."""
+        """``started`` is told, after each start, of the children and of the folder to remove."""
         self._settings = settings
         self._contained = contained
         self._started = started
@@ -139,7 +139,7 @@ class Station:
             all_run()
             sampler.start()
             ended = _in_threads(partial(self._ended, watch), children, tells)
-            self.survivors = tuple(one for _, left in ended for one in left.survivors)
+            self.survivors += tuple(one for _, left in ended for one in left.survivors)
         for ending, _ in ended:
             if isinstance(ending, Cause):
                 raise Interrupted(ending)
@@ -259,7 +259,8 @@ def hidden_from(task: Task, settings: Settings) -> containment.Hidden:
         needed += map(Path, filter(os.path.isabs, paths))
     resolved = {place.expanduser().resolve() for place in needed if place is not None}
     kept = sorted(str(one) for one in resolved if state_dir in one.parents)
-    return containment.Hidden((str(state_dir), *map(str, named)), tuple(kept))
+    places = (state_dir, *named, *task.hidden)
+    return containment.Hidden(tuple(map(str, places)), tuple(kept))
 
 
 def listed(pids: Iterable[int]) -> str:

@@ -96,6 +96,9 @@ FLAGS = {
         Kind.NOTE,
         "The two sides of a pair could not be measured in turn, so one followed the other.",
     ),
+    "busy_while_waiting": Flag(
+        Kind.NOTE, "One side of a pair used the processor in the turns of the other."
+    ),
     "short_of_memory": Flag(
         Kind.NOTE, "Both sides of a pair did not fit well into the device's memory together."
     ),

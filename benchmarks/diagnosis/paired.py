@@ -15,6 +15,8 @@ ONE_AFTER_THE_OTHER = "one_after_the_other"
 """Flag of a pair whose sides could not be measured in turn."""
 SHORT_OF_MEMORY = "turns.short_of_memory"
 """Flag of a side whose allocator had to give memory back in its turns: both do not fit well."""
+BUSY_WHILE_WAITING = "turns.busy_while_waiting"
+"""Flag of a side that used the processor in the other one's turns, which slows both alike."""
 _OF_TURNS = frozenset({"throughput", "step_time", "sm_clock"})
 
 

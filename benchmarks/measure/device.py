@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 from typing import Any
@@ -62,3 +63,10 @@ def cpus(listed: str) -> set[int]:
         first, _, last = span.partition("-")
         numbers |= set(range(int(first), int(last or first) + 1))
     return numbers
+
+
+def free_memory(device: torch.device) -> None:
+    """Give the memory that the allocator keeps back to the device, for another process."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()

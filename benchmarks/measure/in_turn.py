@@ -12,9 +12,11 @@ import multiprocessing
 import os
 import signal
 import socket
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -29,6 +31,8 @@ LEAD_STEPS = 2
 """Steps at the start of a window that do not count: the device's queue is empty before them."""
 LEAD_TURNS = 1
 """First turns of each side that do not count: clock and caches settle into the alternation."""
+BUSY = 0.5
+"""Processors that a waiting side may use: a thread that goes on working takes one."""
 _HERE, _BATON = b"h", b"b"
 
 
@@ -47,6 +51,7 @@ class Baton:
         self._first = side.first
         self._holding = side.first
         self._arrived: Counter[bytes] = Counter()
+        self._waited_s = self._worked_s = 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -66,7 +71,7 @@ class Baton:
         self._await(_HERE)
 
     def turns(self, count: int) -> Iterator[int]:
-        """Yield 0, 1, ... when it is this side's turn; the baton goes on when both are through.
+        """Yield 0, 1, ... when it is this side's turn: A0, B0, B1, A1, A2, B2 ...
 
         Raises:
             OtherSideGone: it ended.
@@ -81,16 +86,25 @@ class Baton:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold the baton for work that needs the device alone, the first side before the other."""
+        """Hold the baton for work that needs the device alone; the other side waits for it, if it
+        asks for the same."""
         with suppress(OtherSideGone):  # then there is nobody to wait for
             self._take()
         yield
         with suppress(OtherSideGone):
             self._hand_over()
 
+    @property
+    def busy_while_waiting(self) -> bool:
+        """Return True if this process worked while the other side was at it."""
+        return self._worked_s > BUSY * self._waited_s > 0
+
     def _take(self) -> None:
         if not self._holding:
+            from_s, cpu_s = time.perf_counter(), time.process_time()
             self._await(_BATON)
+            self._waited_s += time.perf_counter() - from_s
+            self._worked_s += time.process_time() - cpu_s
             self._holding = True
 
     def _hand_over(self) -> None:
@@ -124,6 +138,7 @@ def run_turns(
     side: DuetSide,
     clock: SpanClock,
     tell: Callable[[int], None],
+    rest: Callable[[], None] = lambda: None,
 ) -> tuple[list[Turn], float]:
     """Run this side's turns; returns those that count, and the loss of the last step.
 
@@ -133,7 +148,8 @@ def run_turns(
         baton: says when it is this side's turn.
         side: how many turns, and how long.
         clock: counts the device's cycles.
-        tell: called with the number of each turn.
+        tell: called with the number of the turn at each step.
+        rest: called after each turn.
 
     Raises:
         OtherSideGone: the other side ended.
@@ -144,8 +160,8 @@ def run_turns(
     try:
         baton.meet()
         for number in baton.turns(LEAD_TURNS + side.turns):
-            tell(number)
-            timed = _window(trainer, batches, side.turn_s, clock)
+            timed = _window(trainer, batches, side.turn_s, clock, partial(tell, number))
+            rest()
             loss = timed.loss
             if number >= LEAD_TURNS:
                 turns.append(_turn(timed))
@@ -155,12 +171,17 @@ def run_turns(
 
 
 def _window(
-    trainer: Trainer, batches: Iterator[Sequence[Tensor]], turn_s: float, clock: SpanClock
+    trainer: Trainer,
+    batches: Iterator[Sequence[Tensor]],
+    turn_s: float,
+    clock: SpanClock,
+    tell: Callable[[], None],
 ) -> loop.TimedPass:
     elapsed_s = 0.0
 
     def enough(times: loop.StepTimes) -> bool:
         nonlocal elapsed_s
+        tell()
         if len(times.step) > LEAD_STEPS:
             elapsed_s += times.step[-1]
         return elapsed_s >= turn_s

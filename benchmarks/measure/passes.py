@@ -11,7 +11,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from benchmarks import contracts
 from benchmarks.diagnosis import sanity
-from benchmarks.diagnosis.paired import SHORT_OF_MEMORY
+from benchmarks.diagnosis.paired import BUSY_WHILE_WAITING, SHORT_OF_MEMORY
 from benchmarks.diagnosis.verdict import HOST_SYNC
 from benchmarks.measure import (
     batch_source,
@@ -127,12 +127,14 @@ class Passes:
             OtherSideGone: the other side ended before its time.
         """
         batches: Iterator[Sequence[Tensor]] = batch_source.batches(self._trainer.recipe, seed)
-        # Libraries time their algorithms in the first step: beside another process they would
-        # choose by chance. A compiler works for long, and mostly on the host.
-        compiled = self._trainer.recipe.compile_options is not None
+        # Libraries and compilers time their algorithms in the first step: beside another process
+        # they would choose by chance. Both sides meet before and after, whatever their code does.
         self._reporter.tell("ready", 0.0)
-        with nullcontext() if compiled else baton.alone():
+        baton.meet()
+        with baton.alone():
             first_step_s = self._first_step(batches)
+            self._reporter.tell("ready", 0.1)
+        baton.meet()
         # The other side does the same meanwhile, so nothing here could tell what is steady.
         least = self.protocol.warmup_min_steps
         warm = loop.run(self._trainer, batches, self.watched("warmup", _after(least)))
@@ -145,13 +147,18 @@ class Passes:
             def tell(number: int) -> None:
                 self._reporter.tell("turns", 0.4 + 0.6 * number / total, number)
 
-            turns, loss = run_turns(self._trainer, batches, baton, side, self._clock, tell)
+            def rest() -> None:  # the other side may take long
+                self._reporter.tell("ready", 0.4)
+
+            turns, loss = run_turns(self._trainer, batches, baton, side, self._clock, tell, rest)
         if not math.isfinite(loss):
             self._flags.append(f"turns.{sanity.NOT_FINITE}")
         if sanity.lost(scale, self._trainer.scale, sum(turn.steps for turn in turns)):
             self._flags.append(f"turns.{sanity.DISCARDED}")
         if conditions.allocator_retries(self._device) > retries:
             self._flags.append(SHORT_OF_MEMORY)
+        if baton.busy_while_waiting:
+            self._flags.append(BUSY_WHILE_WAITING)
         peak_b, _ = conditions.peak_memory(self._device)
         return Side(tuple(turns), first_step_s, warm.wall_s, peak_b, tuple(self._flags))
 

@@ -6,6 +6,7 @@ import importlib
 import shlex
 import time
 import traceback
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -23,7 +24,7 @@ from benchmarks.diagnosis.paired import samples as samples_of_turns
 from benchmarks.environment import capture
 from benchmarks.measure import batch_search, check_recipe, device, flags, flops, graphs
 from benchmarks.measure.failures import classify
-from benchmarks.measure.in_turn import Baton
+from benchmarks.measure.in_turn import Baton, OtherSideGone
 from benchmarks.measure.parity_check import PHASE, Check
 from benchmarks.measure.passes import Passes
 from benchmarks.measure.progress import Reporter
@@ -99,7 +100,11 @@ class _Session:
         return result.model_copy(update={"efficiency": self._efficiency()})
 
     def _side(self, side: contracts.DuetSide) -> contracts.Result:
-        """Measure one side of a duet; parity, where it is asked for, one side after the other."""
+        """Measure one side of a duet.
+
+        Parity, where it is asked for, follows one side after the other, when both have given the
+        memory of their trainers back.
+        """
         with Baton(side) as baton:
             trainer = self._trainer()
             passes = Passes(trainer, self._spec.protocol, self._reporter, "")
@@ -124,11 +129,19 @@ class _Session:
                 return sanity.without_speed(result, broken)
             if not self._spec.protocol.parity:
                 return result
+            check = self._check()
+            self._reporter.tell("ready", 1.0)
             with baton.alone():
-                check = self._check()
                 check.follow(trainer)
-                del trainer, passes
-                return parity.with_parity(result, check.verdict())
+            del trainer, passes
+            device.free_memory(self._context.device)  # the other side's reference needs it
+            self._reporter.tell("ready", 1.0)
+            with suppress(OtherSideGone):
+                baton.meet()
+            with baton.alone():
+                told = parity.with_parity(result, check.verdict())
+                device.free_memory(self._context.device)
+                return told
 
     def _timed(self) -> tuple[contracts.Result, Check | None]:
         """Run the timed passes, then follow the timed trainer for parity if that is requested."""

@@ -64,6 +64,7 @@ _HELD = Prepared(
         _JOBS.c.revision,
         _JOBS.c.group_id,
         _JOBS.c.project,
+        # A job that measures both sides of a pair stands in two rows of one comparison.
         select(func.min(_OF_COMPARISONS.c.comparison_id))
         .where(_OF_COMPARISONS.c.job_id == _JOBS.c.id)
         .scalar_subquery(),

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -118,6 +119,7 @@ def test_sides_alternate_and_are_never_at_it_together(batons: tuple[Baton, Baton
     order: list[str] = []
 
     def play(name: str, baton: Baton) -> None:
+        baton.meet()
         with baton.alone():
             order.append(f"{name} first")
         baton.meet()
@@ -143,6 +145,48 @@ def test_a_side_notices_that_the_other_one_is_gone(batons: tuple[Baton, Baton]) 
         pass
     with pytest.raises(OtherSideGone):
         one.meet()
+
+
+def test_a_side_that_works_in_the_turns_of_the_other_is_noticed(
+    batons: tuple[Baton, Baton],
+) -> None:
+    """A thread that the measured code left running, and that slows both sides alike."""
+    first, second = batons
+
+    def one_turn() -> None:
+        for _ in first.turns(1):
+            time.sleep(0.4)
+
+    waiting = threading.Thread(target=one_turn)
+    waiting.start()
+    stop = threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            pass
+
+    busy = threading.Thread(target=work)
+    busy.start()
+    turns = second.turns(1)
+    next(turns)
+    stop.set()
+    assert second.busy_while_waiting
+    waiting.join()
+    busy.join()
+
+
+def test_a_side_that_waits_is_not_busy(batons: tuple[Baton, Baton]) -> None:
+    first, second = batons
+
+    def one_turn() -> None:
+        for _ in first.turns(1):
+            time.sleep(0.4)
+
+    waiting = threading.Thread(target=one_turn)
+    waiting.start()
+    next(second.turns(1))
+    assert not second.busy_while_waiting
+    waiting.join()
 
 
 def test_what_needs_the_device_alone_is_done_though_the_other_side_is_gone(

@@ -424,6 +424,11 @@ def tight(asked):
     turned(asked, flags=["turns.short_of_memory"])
 
 
+def restless(asked):
+    """It works on while the other side is measured."""
+    turned(asked, flags=["turns.busy_while_waiting"])
+
+
 def untrue(asked):
     """It computes something else."""
     turned(asked, status="parity_fail", reason="The losses differ.", samples=[])

@@ -51,7 +51,7 @@ def test_each_revision_keeps_its_own_compiled_code_for_the_next_pair(pair, notes
     assert folders[0][0] != folders[0][1]
 
 
-@pytest.mark.parametrize("workload", ["crowded", "unturned", "tight", "exclusive"])
+@pytest.mark.parametrize("workload", ["crowded", "unturned", "tight", "restless", "exclusive"])
 def test_sides_that_cannot_be_measured_in_turn_follow_each_other(pair, workload):
     result = pair(workload)
     assert result.status is Status.OK

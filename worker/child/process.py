@@ -115,6 +115,8 @@ class Task:
     """What it finds on its standard input; None leaves that empty."""
     passed_fds: Sequence[int] = ()
     """Further descriptors that it gets, under the same numbers."""
+    hidden: Sequence[Path] = ()
+    """Folders that it must not see, beside those of its worker."""
 
 
 @dataclass(frozen=True)

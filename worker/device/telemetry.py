@@ -117,8 +117,8 @@ def attach(result: contracts.Result, readings: Sequence[Reading]) -> contracts.R
 def _over_turns(turns: Sequence[contracts.Turn], readings: Sequence[Reading]) -> Sequence[str]:
     """List the flags of a duet.
 
-    Its clock is the turns' own. What it lies below by hits both sides, and the hand-overs between
-    them hide the reasons: only a device that says that it protects itself counts.
+    The pauses between turns hide why a clock is low, and both sides have the same: only a device
+    that says that it protects itself counts.
     """
     span = contracts.Window(start_s=turns[0].window.start_s, end_s=turns[-1].window.end_s)
     watched = cut(readings, span)

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from benchmarks.contracts import Direction
 from service.analysis.gate.one_clock import AtOneClock, also_as_measured, at_one_clock
-from service.analysis.gate.pairs import Metric, Pair
+from service.analysis.gate.pairs import Measured, Metric, Pair
 from service.analysis.gate.sequential import Estimate, estimate
 from service.schemas.gate import MetricFinding
 from service.schemas.policy import Limit, Policy, Trade
@@ -49,7 +49,7 @@ def findings(pairs: list[Pair], levels: Levels, *, last: bool) -> dict[str, Metr
 
 
 def _common(pairs: list[Pair]) -> list[str]:
-    sides = [side for pair in pairs for side in pair.sides if side is not None]
+    sides = _sides(pairs)
     first = sides[0].metrics if sides else {}
     return [
         name
@@ -66,7 +66,7 @@ def _alike(one: Metric | None, other: Metric) -> bool:
 
 def _finding(name: str, pairs: list[Pair], levels: Levels, *, last: bool) -> MetricFinding | None:
     before, after = _logs(pairs, 0, name), _logs(pairs, 1, name)
-    measured = [new - old for old, new in zip(before, after, strict=True)]
+    measured = _log_ratios(pairs, name)
     at_one = _at_one_clock(name, pairs, levels, last=last)
     strict, plain = (
         _estimate(measured, at_one, levels, error, last=last)
@@ -97,13 +97,21 @@ def _finding(name: str, pairs: list[Pair], levels: Levels, *, last: bool) -> Met
 def _at_one_clock(name: str, pairs: list[Pair], levels: Levels, *, last: bool) -> AtOneClock | None:
     """How the pairs differ at one clock; None for other metrics, and where the clock surely
     differs."""
-    told = at_one_clock(pairs) if name in _TIMES else None
+    timed = name in _TIMES and all("step_time" in side.metrics for side in _sides(pairs))
+    told = at_one_clock(pairs) if timed else None
     if told is None:
         return None
     clock = _estimate(told.clocks, None, levels, levels.strict, last=last)
     if clock is None or (clock.consistent and not clock.low <= 0 <= clock.high):
         return None
-    return replace(told, differences=[_TIMES[name] * one for one in told.differences])
+    sign = _TIMES[name]
+    # What a metric says beside the time: items of a step, where the revisions differ in them.
+    beside = [
+        own - sign * time
+        for own, time in zip(_log_ratios(pairs, name), _log_ratios(pairs, "step_time"), strict=True)
+    ]
+    at_one = [more + sign * one for more, one in zip(beside, told.differences, strict=True)]
+    return replace(told, differences=at_one)
 
 
 def _estimate(
@@ -118,6 +126,15 @@ def _estimate(
     differences = measured if at_one is None else at_one.differences
     found = estimate(differences, error=error, last=last, **few)
     return found if at_one is None or found is None else also_as_measured(found, measured)
+
+
+def _log_ratios(pairs: Sequence[Pair], name: str) -> list[float]:
+    both = zip(_logs(pairs, 0, name), _logs(pairs, 1, name), strict=True)
+    return [new - old for old, new in both]
+
+
+def _sides(pairs: Sequence[Pair]) -> list[Measured]:
+    return [side for pair in pairs for side in pair.sides if side is not None]
 
 
 def _logs(pairs: Sequence[Pair], side: int, name: str) -> list[float]:

@@ -6,8 +6,9 @@ the turns within the pairs (a covariate, as in CUPED: Deng et al., 2013), and th
 as if both sides had run at one clock.
 
 Code that draws more power lowers the clock too, and that is the code's doing. So an answer at one
-clock has to hold for the time as measured as well, at `MEASURED` by its mean alone; and where the
-clock surely differs, only the time as measured counts.
+clock has to hold for the time as measured as well (`also_as_measured`), and where the clock surely
+differs, only the time as measured counts. The slope is fitted to all pairs so far, so the error
+over all looks is approximate here: the tests and benchmarks/results/h100 show what gates do.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class AtOneClock:
     differences: list[float]
     """Log ratios of step times, contender to baseline, one for each pair."""
     slope: float
-    """How log step time follows log clock: -1 where the clock is all that counts, 0 at least."""
+    """How log step time follows log clock: between -1 (all of it) and 0 (not at all)."""
     clocks: list[float]
     """Log ratios of the pairs' clocks."""
 
@@ -97,6 +98,6 @@ def _least_squares(times: Values, clocks: Values) -> float:
 
 
 def _middle(values: Values, by: Values) -> float:
-    """Mean of ``values`` without those at either end of ``by``."""
+    """Mean of ``values`` without those places at which ``by`` is largest or smallest."""
     aside = int(TRIMMED * len(values))
     return float(values[np.argsort(by)][aside : len(values) - aside].mean())

@@ -73,6 +73,11 @@ def test_a_limit_that_needs_the_device_alone_gets_one_process_after_the_other(
     assert (lease.spec.revision, lease.spec.duet) == ("old", None)
 
 
+def test_a_batch_that_is_searched_needs_the_memory_for_itself(gate: GateHand) -> None:
+    gate.start(duet=True, case={"workload": "resnet50", "axes": {"batch": "auto"}})
+    assert gate.worker.must_claim().spec.duet is None
+
+
 @pytest.mark.parametrize("metric", ["throughput", "step_time", "peak_memory", "cycles"])
 def test_the_other_limits_are_told_by_a_duet(gate: GateHand, metric: str) -> None:
     gate.start(duet=True, policy=limited(metric))
