@@ -148,31 +148,16 @@ def test_a_side_notices_that_the_other_one_is_gone(batons: tuple[Baton, Baton]) 
 
 
 def test_a_side_that_works_in_the_turns_of_the_other_is_noticed(
-    batons: tuple[Baton, Baton],
+    batons: tuple[Baton, Baton], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thread that the measured code left running, and that slows both sides alike."""
+    """As by a thread that the measured code left running, which slows both sides alike."""
     first, second = batons
-
-    def one_turn() -> None:
-        for _ in first.turns(1):
-            time.sleep(0.4)
-
-    waiting = threading.Thread(target=one_turn)
-    waiting.start()
-    stop = threading.Event()
-
-    def work() -> None:
-        while not stop.is_set():
-            pass
-
-    busy = threading.Thread(target=work)
-    busy.start()
-    turns = second.turns(1)
-    next(turns)
-    stop.set()
+    used_s = itertools.count(step=60)  # a minute of the processor from one look to the next
+    monkeypatch.setattr("benchmarks.measure.in_turn.time.process_time", lambda: float(next(used_s)))
+    for _ in first.turns(1):
+        pass
+    next(second.turns(1))
     assert second.busy_while_waiting
-    waiting.join()
-    busy.join()
 
 
 def test_a_side_that_waits_is_not_busy(batons: tuple[Baton, Baton]) -> None:
