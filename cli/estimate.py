@@ -80,7 +80,7 @@ def _pairs(
         usual, expectations = view.protocol, {item.case: item for item in view.cases_expected}
     else:  # of a newer service
         return [], ""
-    in_turn = [request.get("duet", True) and policy.rule_of(case.key).in_turn for case in cases]
+    in_turn = [request.get("duet", True) and policy.in_turn(case.key) for case in cases]
     first = usual.model_copy(update={"replicates": 1})
     pairs = [
         _in_turn_s(case) if beside else _apart_s(case, first, usual, expectations.get(case.key))

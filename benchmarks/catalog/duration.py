@@ -45,9 +45,8 @@ def pair_s(case: Case, duet: Duet, *, first: bool) -> float:
     mode = case.axes.get("compile", "off")
     compiling_s = FIRST_STEP_S.get(mode, FIRST_STEP_S["off"])
     again_s = PAIR_FIRST_STEP_S if mode == "off" else 2 * PAIR_FIRST_STEP_S
-    search_s = SEARCH_S if case.axes.get("batch") == "auto" else 0.0
     turns_s = 2 * (duet.turns + 1) * (duet.turn_s + HAND_OVER_S)
-    return PAIR_START_S + search_s + (compiling_s if first else again_s) + turns_s
+    return PAIR_START_S + (compiling_s if first else again_s) + turns_s
 
 
 def expected_s(case: Case, protocol: Protocol) -> float:

@@ -18,11 +18,11 @@ TurnSeconds = Annotated[float, Field(strict=True, gt=0, le=60)]
 
 
 class Duet(values.Contract):
-    """What a job asks for that measures a baseline beside its own revision."""
+    """Asks a job to measure a baseline beside its own revision."""
 
     baseline: values.Revision
     baseline_first: values.Flag = True
-    """Which side starts first and has the first turn; turned around from pair to pair."""
+    """The baseline starts first and has the first turn; alternates from pair to pair."""
     turns: Turns = 6
     """Windows of each side that count."""
     turn_s: TurnSeconds = 0.3

@@ -124,7 +124,7 @@ class Result(values.Contract):
     repro: values.Text = ""
     """The command that measures this case again."""
     startup: dict[values.Name, values.Seconds] = Field(default_factory=dict, max_length=20)
-    """Where the process's seconds went before its first timed step: interpreter, import, device,
+    """Seconds of each part of the start, before the first timed step: interpreter, import, device,
     model, settings, trainer, first_step, warmup."""
     turns: tuple[Turn, ...] = Field(default=(), max_length=200)
     """Windows in turn with the other side of a pair; there are no replicates then."""

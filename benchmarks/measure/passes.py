@@ -52,7 +52,7 @@ _SPANS = {"warmup": (0.2, 0.4), "full": (0.4, 0.7), "synth": (0.7, 1.0)}
 
 @dataclass(frozen=True)
 class Side:
-    """What one side of a duet measured."""
+    """The measurements of one side of a duet."""
 
     turns: tuple[contracts.Turn, ...]
     first_step_s: float

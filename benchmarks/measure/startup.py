@@ -1,4 +1,4 @@
-"""Where the seconds go between the start of a process and its first timed step."""
+"""Times the parts of a process's start, up to its first timed step."""
 
 from __future__ import annotations
 

@@ -180,9 +180,7 @@ def _specs(
         priority=request.priority,
         timeout_s=request.timeout_s,
     )
-    # Each side would search its batch in the memory that the other leaves.
-    searches = contender.case.axes.get("batch") == "auto"
-    if request.duet and not searches and gate.may_be_in_turn(record, request.policy):
+    if request.duet and gate.may_be_in_turn(record, request.policy):
         only_parity = protocol.timing_only().model_copy(update={"parity": protocol.parity})
         duet = contracts.Duet(baseline=row.baseline, baseline_first=first is Side.BASELINE)
         both = contender.model_copy(update={"protocol": only_parity, "duet": duet})

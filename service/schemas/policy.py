@@ -76,12 +76,6 @@ class Rule(Contract):
                 raise ValueError("a trade weighs a metric against itself; name another one")
         return self
 
-    @property
-    def in_turn(self) -> bool:
-        """Return True if a duet tells every metric that the rule asks for."""
-        asked = {limit.metric for limit in self.limits} | {one.if_metric for one in self.trades}
-        return asked <= IN_TURN
-
     def fits(self, case_key: str) -> bool:
         """Return True if the rule's pattern names the case of this key."""
         return fnmatchcase(case_key, self.cases)
@@ -113,6 +107,15 @@ class Policy(Contract):
     def rule_of(self, case_key: str) -> Rule:
         """The rule that decides the case of this key."""
         return next((rule for rule in self.rules if rule.fits(case_key)), DEFAULT_RULE)
+
+    def in_turn(self, case_key: str) -> bool:
+        """Return True if a duet can decide the case of this key.
+
+        A batch that is searched needs the memory that the other side would hold.
+        """
+        rule = self.rule_of(case_key)
+        asked = {limit.metric for limit in rule.limits} | {one.if_metric for one in rule.trades}
+        return asked <= IN_TURN and "batch=auto" not in case_key.split()
 
 
 DEFAULT_RULE = Rule()

@@ -17,13 +17,13 @@ class Noise:
     """Standard deviations of logarithms; see benchmarks/results/h100."""
 
     slope: float = -0.65
-    """How log step time follows log clock."""
+    """Slope of log step time on log clock."""
     clock: float = 0.006
-    """What a pair's clocks differ by as a whole ..."""
+    """Difference of a pair's clocks as a whole ..."""
     clock_turn: float = 0.006
     """... and from turn to turn."""
     process: float = 0.001
-    """What a pair's times differ by at one clock ..."""
+    """Difference of a pair's times at one clock ..."""
     turn: float = 0.002
     """... and from turn to turn."""
     wild: float = 0.025

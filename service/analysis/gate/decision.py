@@ -233,9 +233,9 @@ def decide(
 
 
 def may_be_in_turn(record: CaseRecord, policy: Policy) -> bool:
-    """Return True if a duet tells all that the case's rule asks for, and none has failed before."""
+    """Return True if a duet can decide the case, and none of its pairs had to be apart before."""
     alone = any(process.alone for side in Side for process in record.side(side))
-    return policy.rule_of(record.case_key).in_turn and not alone
+    return policy.in_turn(record.case_key) and not alone
 
 
 def _outcome(verdicts: Sequence[CaseVerdict]) -> Outcome:

@@ -95,8 +95,10 @@ def _finding(name: str, pairs: list[Pair], levels: Levels, *, last: bool) -> Met
 
 
 def _at_one_clock(name: str, pairs: list[Pair], levels: Levels, *, last: bool) -> AtOneClock | None:
-    """How the pairs differ at one clock; None for other metrics, and where the clock surely
-    differs."""
+    """Compute the pairs' differences at one clock.
+
+    None for metrics that are no times, and where the clock surely differs.
+    """
     timed = name in _TIMES and all("step_time" in side.metrics for side in _sides(pairs))
     told = at_one_clock(pairs) if timed else None
     if told is None:
@@ -105,7 +107,7 @@ def _at_one_clock(name: str, pairs: list[Pair], levels: Levels, *, last: bool) -
     if clock is None or (clock.consistent and not clock.low <= 0 <= clock.high):
         return None
     sign = _TIMES[name]
-    # What a metric says beside the time: items of a step, where the revisions differ in them.
+    # Throughput also changes with the items of a step; they stay in its difference.
     beside = [
         own - sign * time
         for own, time in zip(_log_ratios(pairs, name), _log_ratios(pairs, "step_time"), strict=True)

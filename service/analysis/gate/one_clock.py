@@ -41,7 +41,7 @@ class AtOneClock:
     differences: list[float]
     """Log ratios of step times, contender to baseline, one for each pair."""
     slope: float
-    """How log step time follows log clock: between -1 (all of it) and 0 (not at all)."""
+    """Slope of log step time on log clock, from -1 (proportional) to 0 (independent)."""
     clocks: list[float]
     """Log ratios of the pairs' clocks."""
 
