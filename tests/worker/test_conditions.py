@@ -81,7 +81,7 @@ def test_a_device_that_stays_hot_gives_a_flagged_result_after_two_more_tries(mea
 
 
 def test_nothing_is_measured_again_when_the_jobs_time_would_not_do(measure, device, monkeypatch):
-    monkeypatch.setattr("worker.runner.ROOM_FOR_ANOTHER", 1e9)
+    monkeypatch.setattr("worker.alone.ROOM_FOR_ANOTHER", 1e9)
     device.hot_children = 99
     result = measure()
     assert result.rejected == ()
