@@ -4,11 +4,16 @@
 Progress goes to stderr; the last line of stdout is the Result as JSON. Exit status 0 says that
 there is such a line, whatever became of the measurement; 2 says that the request is wrong, 69 that
 the device cannot be used.
+
+With ``--ahead FD`` it first loads all that any case needs, and writes an `Event` to the descriptor
+when it begins to; then it waits for a line with the time (in s, on CLOCK_MONOTONIC) at which a job
+took it, and for the `ProcessSpec`. Until then it touches no device.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 import threading
@@ -22,7 +27,7 @@ from pydantic import ValidationError
 from benchmarks import trace_file
 from benchmarks.catalog import catalog
 from benchmarks.catalog.catalog import Refused, UnknownName
-from benchmarks.contracts import Case, ProcessSpec, Protocol
+from benchmarks.contracts import Case, Event, ProcessSpec, Progress, Protocol
 from benchmarks.exits import NO_DEVICE
 
 LEAVE_S = 5.0
@@ -44,9 +49,11 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
     """Read the request, measure, print the Result to ``out``, by default stdout; return the exit
     code."""
     options = _parser().parse_args(arguments)
+    waited_s = None if options.ahead is None else _wait_ahead(options.ahead)
     try:
         given = _read() if options.workload == "-" else _from_options(options)
-        line = _measured(given.model_copy(update={"case": catalog.normalise(given.case)}))
+        whole = given.model_copy(update={"case": catalog.normalise(given.case)})
+        line = _measured(whole, waited_s)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         return _refuse(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")
@@ -93,7 +100,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--trace", type=Path, help="profile, and keep the Chrome trace in this file (.json, .gz)"
     )
+    parser.add_argument("--ahead", type=int, help=argparse.SUPPRESS)
     return parser
+
+
+def _wait_ahead(events: int) -> float:
+    """Load what any case needs and wait for a job; return how long the job then waited, in s."""
+    began = Event(at_s=time.monotonic(), progress=Progress(phase="build"))
+    os.write(events, began.model_dump_json().encode() + b"\n")
+    _load()
+    # The first optimizer imports it, compiled or not.
+    importlib.import_module("torch._dynamo")
+    taken_s = sys.stdin.buffer.readline()
+    return time.monotonic() - float(taken_s or "inf")
 
 
 def _read() -> ProcessSpec:
@@ -119,15 +138,20 @@ def _from_options(options: argparse.Namespace) -> ProcessSpec:
     )
 
 
-def _measured(spec: ProcessSpec) -> str:
-    """The Result as one line of JSON; torch is imported here, when the names are known good."""
+def _load() -> None:
+    """Import torch and what measures; seconds, which a mistyped name need not wait for."""
     # Threads that spin at a barrier take a shared machine's cores from the threads they wait for:
     # on two busy cores a step took five times as long. OpenMP reads this when torch loads it.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # Above all levels: else torch's profiler writes "USDT:" lines, which look like trouble.
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+    importlib.import_module("benchmarks.measure.session")
+
+
+def _measured(spec: ProcessSpec, waited_s: float | None) -> str:
+    """The Result as one line of JSON; ``waited_s`` is for a process that was started ahead."""
     from_s = time.perf_counter()
-    # Seconds for torch, which a mistyped name need not wait for.
+    _load()
     from benchmarks.measure.device import choose  # noqa: PLC0415
     from benchmarks.measure.progress import Reporter  # noqa: PLC0415
     from benchmarks.measure.session import measure  # noqa: PLC0415
@@ -138,7 +162,7 @@ def _measured(spec: ProcessSpec) -> str:
     except RuntimeError as error:
         raise NoDevice(str(error).partition("\n")[0]) from error
     with Reporter(spec.events_fd, spec.case.key) as reporter:
-        return measure(spec, device, reporter, import_s).model_dump_json()
+        return measure(spec, device, reporter, import_s, waited_s).model_dump_json()
 
 
 if __name__ == "__main__":

@@ -231,17 +231,20 @@ class Loop:
 
     def _end_leftover(self) -> None:
         """Kill what a worker that died may have left on the device."""
-        leftover = self._journal.leftover()
-        if leftover is None:
+        leftovers = self._journal.leftovers()
+        if not leftovers:
             return
         patience_s = self._settings.kill_patience_s
-        survivors = [p for tree in leftover.trees for p in process_tree.end(tree, 0.0, patience_s)]
+        trees = [tree for leftover in leftovers for tree in leftover.trees]
+        survivors = [p for tree in trees for p in process_tree.end(tree, 0.0, patience_s)]
         self._runner.station.survivors = tuple(survivors)
-        self._runner.station.device.occupancy.expect(*leftover.trees)
-        if not workspace.remove_leftover(Path(leftover.folder)):
-            log.warning("The folder %s of an earlier child is left as it is.", leftover.folder)
+        self._runner.station.device.occupancy.expect(*trees)
+        for leftover in leftovers:
+            if not workspace.remove_leftover(Path(leftover.folder)):
+                log.warning("The folder %s of an earlier child is left as it is.", leftover.folder)
         if not survivors:
             self._journal.ended()
+            self._journal.ended_ahead()
 
     def _settle_spooled(self) -> None:
         pending = self._journal.pending()

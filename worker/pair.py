@@ -5,19 +5,17 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from benchmarks.contracts import Duet, DuetSide, Result, Status
+from benchmarks import contracts
+from benchmarks.diagnosis import paired
 from benchmarks.diagnosis.merge import merge
-from benchmarks.diagnosis.paired import (
-    BUSY_WHILE_WAITING,
-    ONE_AFTER_THE_OTHER,
-    SHORT_OF_MEMORY,
-    paired,
-)
+from worker.ahead import SIDES, Ahead, Tasks
 from worker.alone import Alone, goes_on, with_conditions
+from worker.child.process import Child, Task
 from worker.child.target import target_of
 from worker.child.workspace import Caches
 from worker.launch import Launch
@@ -31,15 +29,25 @@ IN_TURN_SHARE = 1 / 3
 take as long by itself, so that one that hangs is told from the other."""
 
 
+@dataclass(frozen=True)
+class _Seated:
+    """The tasks of both sides, the first one first, and how they begin."""
+
+    tasks: Sequence[Task]
+    begin: Callable[[Task], Child]
+    all_run: Callable[[], None] = lambda: None
+
+
 class Pairs:
     """Measures one pair at a time; what a side does by itself is ``alone``'s."""
 
-    def __init__(self, settings: Settings, alone: Alone, caches: Caches) -> None:
+    def __init__(self, settings: Settings, alone: Alone, caches: Caches, ahead: Ahead) -> None:
         self._settings = settings
+        self._ahead = ahead
         self._alone = alone
         self._caches = caches
 
-    def measure(self, launch: Launch) -> Callable[[], Result]:
+    def measure(self, launch: Launch) -> Callable[[], contracts.Result]:
         """Measure a baseline and a contender in turn, or else one after the other.
 
         They cannot be measured in turn where the device does not take both at once, for lack of
@@ -47,23 +55,30 @@ class Pairs:
         """
         duet = launch.spec.duet
         assert duet is not None
-        sides = [
-            self._side(launch, "baseline", duet.baseline),
-            self._side(launch, "contender", launch.spec.revision),
-        ]
+        sides = self._sides(launch)
         turned = slice(None, None, 1 if duet.baseline_first else -1)
-        results = self._in_turn(sides[turned], duet)
-        if not told_in_turn(results):
+        following = self._tasks_of_next(launch)
+        results = self._in_turn(sides[turned], duet, lambda: self._ahead.begin_beside(following))
+        if told_in_turn(results):
+            self._ahead.begin(following)
+        else:
+            self._ahead.end()
             why = [result.reason or ", ".join(result.flags) for result in results]
             log.info(
                 "The two revisions could not be measured in turn (%s), so one follows the other.",
                 "; ".join(filter(None, why)),
             )
             if held := self._alone.await_free(launch, self._settings.cool_limit_s):
-                return lambda: without_numbers(launch.spec, Status.INFRA_ERROR, held)
+                return lambda: without_numbers(launch.spec, contracts.Status.INFRA_ERROR, held)
             results = [self._follows(side) for side in sides[turned]]
         baseline, contender = results[turned]
-        return lambda: paired(baseline, contender)
+        return lambda: paired.paired(baseline, contender)
+
+    def _sides(self, launch: Launch) -> list[Launch]:
+        """Baseline and contender, each with its own code, folder and compiled code."""
+        assert launch.spec.duet is not None
+        revisions = launch.spec.duet.baseline, launch.spec.revision
+        return [self._side(launch, *side) for side in zip(SIDES, revisions, strict=True)]
 
     def _side(self, launch: Launch, name: str, revision: str) -> Launch:
         """One side of a pair, with its own code, folder and compiled code."""
@@ -76,52 +91,91 @@ class Pairs:
         target = target_of(self._settings, revision)
         return replace(launch, spec=spec, target=target, folder=folder, caches=caches)
 
-    def _in_turn(self, sides: Sequence[Launch], duet: Duet) -> list[Result]:
+    def _in_turn(
+        self, sides: Sequence[Launch], duet: contracts.Duet, turns_began: Callable[[], None]
+    ) -> list[contracts.Result]:
         """Run the processes of both sides beside each other, the first one first."""
         watch = sides[0].watch
         station = self._alone.station
         flags = station.device.await_idle(goes_on(watch))
-        with ExitStack() as ends:
-            parts = [
-                DuetSide(
-                    socket_fd=ends.enter_context(end).fileno(),
-                    first=place == 0,
-                    turns=duet.turns,
-                    turn_s=duet.turn_s,
-                )
-                for place, end in enumerate(socket.socketpair())
-            ]
-            now_s = time.monotonic()
-            until_s = now_s + IN_TURN_SHARE * (sides[0].until_s - now_s)
-            tasks = [
-                replace(
-                    self._alone.task(replace(side, until_s=until_s), part), hidden=(other.folder,)
-                )
-                for side, other, part in zip(sides, sides[::-1], parts, strict=True)
-            ]
+        now_s = time.monotonic()
+        until_s = now_s + IN_TURN_SHARE * (sides[0].until_s - now_s)
+
+        def tell(progress: contracts.Progress) -> None:
+            watch.tell(progress)
+            if progress.phase == "turns":
+                turns_began()
+
+        with self._seated([replace(side, until_s=until_s) for side in sides], duet) as seated:
             outcomes = station.supervise_together(
-                tasks,
+                seated.tasks,
                 watch,
-                [watch.tell, lambda _: None],
-                sides[0].folder.parent,
-                all_run=ends.close,  # from here on an end closes when its process ends
+                [tell, lambda _: None],
+                seated.tasks[0].folder.parent,
+                seated.all_run,
+                seated.begin,
             )
-        together = zip(sides, tasks, outcomes, strict=True)
+        together = zip(sides, seated.tasks, outcomes, strict=True)
         # Whether the device can be used is asked when a side fails by itself: two processes at once
         # are more than some devices take.
         return [self._alone.read(side, task, outcome, flags) for side, task, outcome in together]
 
-    def _follows(self, launch: Launch) -> Result:
+    @contextmanager
+    def _seated(self, sides: Sequence[Launch], duet: contracts.Duet) -> Iterator[_Seated]:
+        """The tasks of both sides: for the processes that wait for them, or for fresh ones."""
+        with ExitStack() as held:
+            if waiting := self._ahead.taken():
+                held.enter_context(waiting)
+                there = [replace(one, folder=waiting.folder / one.folder.name) for one in sides]
+                tasks = self._tasks(there, duet, waiting.ends)
+                if waiting.fit(tasks):
+                    yield _Seated(tasks, waiting.begin)
+                    return
+                held.close()
+            pair = zip(SIDES, socket.socketpair(), strict=True)
+            ends = {name: held.enter_context(end).fileno() for name, end in pair}
+            # Once both run, an end closes when its process ends.
+            begun = self._alone.station.begun
+            yield _Seated(self._tasks(sides, duet, ends), begun, held.close)
+
+    def _tasks(
+        self, sides: Sequence[Launch], duet: contracts.Duet, ends: Mapping[str, int]
+    ) -> list[Task]:
+        tasks = []
+        for place, (side, other) in enumerate(zip(sides, sides[::-1], strict=True)):
+            part = contracts.DuetSide(
+                socket_fd=ends[side.folder.name],
+                first=place == 0,
+                turns=duet.turns,
+                turn_s=duet.turn_s,
+            )
+            tasks.append(replace(self._alone.task(side, part), hidden=(other.folder,)))
+        return tasks
+
+    def _tasks_of_next(self, launch: Launch) -> Tasks:
+        """What makes the tasks of the pair that probably comes next, once it is wanted."""
+        spec = self._ahead.foresee(launch.spec)
+
+        def tasks(folder: Path, ends: Mapping[str, int]) -> list[Task]:
+            assert spec.duet is not None
+            sides = self._sides(replace(launch, spec=spec, folder=folder))
+            return self._tasks(sides, spec.duet, ends)
+
+        return tasks
+
+    def _follows(self, launch: Launch) -> contracts.Result:
         """One side's result, measured by itself though a pair was to be measured in turn."""
         measured, rejected = self._alone.unthrottled(launch)
         result = with_conditions(merge([measured]), rejected, None)
-        return result.model_copy(update={"flags": (*result.flags, ONE_AFTER_THE_OTHER)})
+        return result.model_copy(update={"flags": (*result.flags, paired.ONE_AFTER_THE_OTHER)})
 
 
-def told_in_turn(results: Sequence[Result]) -> bool:
+def told_in_turn(results: Sequence[contracts.Result]) -> bool:
     """Return True if both sides told what was asked, and neither was in the other's way."""
     turns = {len(result.turns) for result in results}
-    in_the_way = {SHORT_OF_MEMORY, BUSY_WHILE_WAITING}
-    ended = all(result.status in (Status.OK, Status.PARITY_FAIL) for result in results)
+    in_the_way = {paired.SHORT_OF_MEMORY, paired.BUSY_WHILE_WAITING}
+    ended = all(
+        result.status in (contracts.Status.OK, contracts.Status.PARITY_FAIL) for result in results
+    )
     undisturbed = not any(in_the_way.intersection(result.flags) for result in results)
     return ended and undisturbed and len(turns) == 1 and turns != {0}

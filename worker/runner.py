@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from benchmarks.contracts import Id, JobSpec, Result, Status
+from worker.ahead import Ahead
 from worker.alone import Alone, run_of
 from worker.child.target import TargetAbsent, refused, target_of
 from worker.child.workspace import Caches, workspace
@@ -19,17 +20,20 @@ from worker.supervisor import Station, Watch
 class Runner:
     """Runs jobs at one station."""
 
-    def __init__(self, settings: Settings, station: Station) -> None:
+    def __init__(self, settings: Settings, station: Station, ahead: Ahead | None = None) -> None:
+        """Without ``ahead`` no process is started before its job."""
         self._settings = settings
         self.station = station
         self._caches = Caches(settings.folder / "caches")
         self._alone = Alone(settings, station)
-        self._pairs = Pairs(settings, self._alone, self._caches)
+        self._ahead = ahead or Ahead(station, wanted=lambda: False)
+        self._pairs = Pairs(settings, self._alone, self._caches, self._ahead)
 
     def run(
         self, spec: JobSpec, watch: Watch, group: Id | None = None, local: Local = NO_WISHES
     ) -> Result:
-        """Measure ``spec``; no process of any child is left when this returns or raises.
+        """Measure ``spec``; no process of any child is left when this returns or raises, except for
+        those that wait for the next job.
 
         Args:
             spec: one replicate of a case.
@@ -46,7 +50,11 @@ class Runner:
         until_s = min(time.monotonic() + spec.timeout_s, local.until_s)
         measure = self._alone.measure if spec.duet is None else self._pairs.measure
         try:
-            with workspace() as folder, self._caches.of(group, spec) as kept:
+            with (
+                self._ahead.during(spec),
+                workspace() as folder,
+                self._caches.of(group, spec) as kept,
+            ):
                 caches = local.caches or kept
                 launch = self._launch(spec, folder, until_s, watch, caches, local)
                 run = run_of(spec, self._settings)

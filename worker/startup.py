@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from benchmarks import contracts
 from benchmarks.version import installed
-from worker import loop, state_dir
+from worker import client, loop, state_dir
+from worker.ahead import Ahead
 from worker.child import bytecode, containment
-from worker.client import ClientError, Refused, ServiceClient
 from worker.device import nvml, usable
 from worker.runner import Runner
 from worker.settings import Settings, visible_devices
@@ -48,7 +48,9 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
         with (
             stop.on_signals(),
             state_dir.locked(settings.folder, settings.name) as folder,
-            ServiceClient(settings.url, settings.request_timeout_s, settings.read_token) as client,
+            client.ServiceClient(
+                settings.url, settings.request_timeout_s, settings.read_token
+            ) as service,
         ):
             contained, why = containment.choose(settings.containment, settings.device)
             log.info("Children are contained by a %s (%s).", contained.replace("_", " "), why)
@@ -57,13 +59,15 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
                 raise usable.Unusable(gone)
             if (torch := bytecode.lost()) is not None:
                 log.warning(NO_BYTECODE, torch)
-            station = Station(settings, contained, gauge, state_dir.Journal(folder).started)
-            runner = Runner(settings, station)
+            journal = state_dir.Journal(folder)
+            station = Station(settings, contained, gauge, journal.started)
             me = introduce(settings, gpu, contained, state_dir.identity(folder))
-            return loop.Loop(settings, me, client, runner, folder, stop).run()
-    except (state_dir.Occupied, ClientError, containment.Unavailable) as error:
+            with Ahead(station, journal, lambda: not stop.draining) as ahead:
+                runner = Runner(settings, station, ahead)
+                return loop.Loop(settings, me, service, runner, folder, stop).run()
+    except (state_dir.Occupied, client.ClientError, containment.Unavailable) as error:
         log.error("%s", error)
-        return loop.WRONG if isinstance(error, Refused) else loop.CANNOT
+        return loop.WRONG if isinstance(error, client.Refused) else loop.CANNOT
     except usable.Unusable as error:
         log.error("No job is claimed: this worker's device cannot be used (%s)", error)
         return loop.CANNOT

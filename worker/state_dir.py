@@ -65,6 +65,7 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         self._claim = folder / "claim.json"
         self._child = folder / "child.json"
+        self._ahead = folder / "ahead.json"
 
     def pending(self) -> Pending | None:
         """The claim whose job is not settled, if there is one."""
@@ -78,9 +79,10 @@ class Journal:
         """Forget the claim: its result is spooled, or the attempt is over."""
         remove(self._claim)
 
-    def leftover(self) -> Leftover | None:
-        """The children that were running last, if nobody saw their end."""
-        return _load(self._child, Leftover)
+    def leftovers(self) -> list[Leftover]:
+        """The children that were running or waiting last, if nobody saw their end."""
+        found = (_load(path, Leftover) for path in (self._child, self._ahead))
+        return [leftover for leftover in found if leftover is not None]
 
     def started(self, trees: Sequence[Tree], folder: Path) -> None:
         """Write down which children run."""
@@ -89,6 +91,14 @@ class Journal:
     def ended(self) -> None:
         """Forget the children: nothing of them is left."""
         remove(self._child)
+
+    def started_ahead(self, trees: Sequence[Tree], folder: Path) -> None:
+        """Write down which children wait for the next job."""
+        _save(self._ahead, Leftover(tuple(trees), str(folder)))
+
+    def ended_ahead(self) -> None:
+        """Forget the children that waited."""
+        remove(self._ahead)
 
 
 @contextmanager

@@ -118,10 +118,11 @@ class Station:
         tells: Sequence[Tell],
         folder: Path,
         all_run: Callable[[], None] = lambda: None,
+        begin: Callable[[Task], Child] | None = None,
     ) -> list[Outcome]:
         """Run children beside each other, each to its end, in folders below ``folder``.
 
-        ``all_run`` is called once all have started.
+        ``all_run`` is called once all have started. ``begin`` starts each in place of `begun`.
 
         Raises:
             Interrupted: ``watch`` gave a cause.
@@ -132,7 +133,7 @@ class Station:
         with self.device.sampler(len(tasks)) as sampler, ExitStack() as running:
             children: list[Child] = []
             for task in tasks:
-                children.append(running.enter_context(self._begun(task)))
+                children.append(running.enter_context((begin or self.begun)(task)))
                 trees = [child.tree for child in children]
                 self._started(trees, folder)
                 self.device.occupancy.expect(*trees)
@@ -150,7 +151,12 @@ class Station:
             if not isinstance(ending, Cause)
         ]
 
-    def _begun(self, task: Task) -> Child:
+    def begun(self, task: Task) -> Child:
+        """A child that has just been started.
+
+        Raises:
+            OSError: it cannot be started.
+        """
         tasks = TASKS_PER_PROCESS * task.limits.allowance.processes
         guard = containment.guarded(self._contained, tasks, hidden_from(task, self._settings))
         return Child(task, guard, uuid.uuid4().hex)

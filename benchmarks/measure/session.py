@@ -35,10 +35,15 @@ from benchmarks.workload_module import Sizes
 
 
 def measure(
-    spec: contracts.ProcessSpec, device: torch.device, reporter: Reporter, import_s: float = 0.0
+    spec: contracts.ProcessSpec,
+    device: torch.device,
+    reporter: Reporter,
+    import_s: float = 0.0,
+    waited_s: float | None = None,
 ) -> contracts.Result:
-    """Measure one replicate; ``import_s`` is how long torch took to load."""
-    session = _Session(spec, device, reporter, import_s)
+    """Measure one replicate; ``import_s`` is how long torch took to load, ``waited_s`` how long the
+    job waited for a process that was started ahead of it."""
+    session = _Session(spec, device, reporter, Startup(import_s, waited_s))
     try:
         return session.measured()
     except (Exception, SystemExit) as error:  # every failure is information, with its reason
@@ -60,12 +65,16 @@ class _Session:
     """The state of a measurement, kept so that a failure is stored with all that is known."""
 
     def __init__(
-        self, spec: contracts.ProcessSpec, device: torch.device, reporter: Reporter, import_s: float
+        self,
+        spec: contracts.ProcessSpec,
+        device: torch.device,
+        reporter: Reporter,
+        startup: Startup,
     ) -> None:
         self._spec = spec
         self._context = Context(device, cache_folder(), spec.data_root, spec.seed)
         self._reporter = reporter
-        self._startup = Startup(import_s)
+        self._startup = startup
         self._started_at = datetime.now(UTC)
         self._case = spec.case
         self._environment = contracts.Environment(facts={"hw.device": device.type})
@@ -152,7 +161,7 @@ class _Session:
         after = partial(protocol_after, spec)
         passes = Passes(trainer, spec.protocol, self._reporter, f"{item}/s", spec.trace, after)
         build_s = time.perf_counter() - from_s
-        replicate = passes.replicate(spec.seed, self._startup.parts["import"], build_s)
+        replicate = passes.replicate(spec.seed, self._startup.import_s, build_s)
         warmup = replicate.warmup
         self._startup.parts |= {
             "first_step": warmup.first_step_s,

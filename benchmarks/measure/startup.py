@@ -14,10 +14,17 @@ from benchmarks.measure.timestamps import drain
 class Startup:
     """Seconds of each part of a process's start, in their order."""
 
-    def __init__(self, import_s: float = 0.0) -> None:
-        """Begin now; ``import_s`` is how long torch and the rest took to load before this."""
+    def __init__(self, import_s: float = 0.0, waited_s: float | None = None) -> None:
+        """Begin now; ``import_s`` is how long torch and the rest took to load before this.
+
+        For a process that was started ahead, ``waited_s`` says how long its job had to wait for it.
+        """
         self._at_s = time.perf_counter()
-        self.parts = {"interpreter": max(0.0, _age_s() - import_s), "import": import_s}
+        self.import_s = import_s
+        if waited_s is None:
+            self.parts = {"interpreter": max(0.0, _age_s() - import_s), "import": import_s}
+        else:
+            self.parts = {"started_ahead": waited_s}
 
     def open_device(self, device: torch.device) -> None:
         """Make the context of ``device``, which the first tensor there would do otherwise."""

@@ -185,8 +185,12 @@ def test_what_needs_the_device_alone_is_done_though_the_other_side_is_gone(
     assert done
 
 
-def test_two_processes_measure_in_turn() -> None:
-    """Their windows do not overlap, and both tell as many."""
+STARTED = [(False, {"interpreter", "import"}), (True, {"started_ahead"})]
+
+
+@pytest.mark.parametrize(("ahead", "started"), STARTED)
+def test_two_processes_measure_in_turn(ahead: bool, started: set[str]) -> None:
+    """Their windows do not overlap, both tell as many, and how they were started."""
     ends = socket.socketpair()
     running = [
         _begin(end, ProcessSpec(
@@ -194,7 +198,7 @@ def test_two_processes_measure_in_turn() -> None:
             protocol=Protocol(warmup_min_steps=2),
             device="cpu",
             duet=DuetSide(socket_fd=end.fileno(), first=place == 0, turns=4, turn_s=0.05),
-        ))
+        ), ahead=ahead)
         for place, end in enumerate(ends)
     ]  # fmt: skip
     for end in ends:
@@ -205,19 +209,22 @@ def test_two_processes_measure_in_turn() -> None:
     assert len(one.turns) == len(other.turns) == 4
     spans = sorted((turn.window.start_s, turn.window.end_s) for turn in (*one.turns, *other.turns))
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
-    assert {"import", "model", "first_step"} <= set(one.startup)
+    ours = {"device", "model", "settings", "trainer", "first_step", "warmup"}
+    assert set(one.startup) == set(other.startup) == started | ours
     assert {sample.metric for sample in one.samples} == {"throughput", "step_time", "peak_memory"}
 
 
-def _begin(end: socket.socket, spec: ProcessSpec) -> subprocess.Popen[bytes]:
+def _begin(end: socket.socket, spec: ProcessSpec, *, ahead: bool) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks", "-"],
+        [sys.executable, "-m", "benchmarks", "-", *(("--ahead", "2") if ahead else ())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         pass_fds=(end.fileno(),),
     )
     assert process.stdin is not None
+    if ahead:
+        process.stdin.write(f"{time.monotonic()}\n".encode())
     process.stdin.write(json.dumps(spec.model_dump(mode="json", exclude_none=True)).encode())
     process.stdin.close()
     process.stdin = None

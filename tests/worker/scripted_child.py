@@ -407,6 +407,8 @@ def turned(asked, **more):
         succeed(asked)
         return
     note(asked, os.getpid())
+    with (asked["folder"] / "sides").open("a") as sides:
+        sides.write("ahead\n" if "--ahead" in sys.argv else "fresh\n")
     end = socket.socket(fileno=part["socket_fd"])
     end.sendall(b"h")
     assert end.recv(1), "the other side is gone"
@@ -417,6 +419,14 @@ def turned(asked, **more):
         turns.append({"window": window, "steps": 2, "step_s": 0.1 if part["first"] else 0.2})
     (asked["folder"] / f"cache-{part['first']}").write_text(os.environ["TRITON_CACHE_DIR"])
     print(json.dumps(result(asked, turns=turns, replicates=[], batch_items=8, **more)))
+
+
+def lingering(asked):
+    """Goes on with its turns until the test lets it end."""
+    event(asked, "turns")
+    while not (asked["folder"] / "end").exists():
+        time.sleep(0.01)
+    turned(asked)
 
 
 def tight(asked):
@@ -480,6 +490,13 @@ def ranks(asked):
     succeed(asked)
 
 
+def wait_ahead():
+    """Say that it was started ahead, and wait for the job."""
+    events = {"events": int(sys.argv[sys.argv.index("--ahead") + 1])}
+    event(events, "build")
+    assert float(sys.stdin.readline()) <= time.monotonic()
+
+
 def read():
     """What is asked, as the worker writes it to standard input."""
     spec = json.load(sys.stdin)
@@ -489,6 +506,8 @@ def read():
 
 
 def main():
+    if "--ahead" in sys.argv and "--deaf" not in sys.argv:
+        wait_ahead()
     asked = read()
     part = sys.argv[2] if sys.argv[1:2] == ["--part"] else asked["workload"]
     event(asked, "build")

@@ -120,14 +120,16 @@ def test_the_journal_survives_the_worker(tmp_path):
     tree = Tree(123, 456, "mark", boot_id())
     Journal(tmp_path).claim(Pending("c" * 32, 1, 60.0))
     Journal(tmp_path).started([tree], tmp_path)
-    leftover = Journal(tmp_path).leftover()
+    Journal(tmp_path).started_ahead([tree], tmp_path / "next")
+    leftovers = Journal(tmp_path).leftovers()
     assert Journal(tmp_path).pending() == Pending("c" * 32, 1, 60.0)
-    assert leftover is not None
-    assert (leftover.trees, leftover.folder) == ((tree,), str(tmp_path))
+    assert [one.trees for one in leftovers] == [(tree,), (tree,)]
+    assert [one.folder for one in leftovers] == [str(tmp_path), str(tmp_path / "next")]
     Journal(tmp_path).settle()
     Journal(tmp_path).ended()
+    Journal(tmp_path).ended_ahead()
     assert Journal(tmp_path).pending() is None
-    assert Journal(tmp_path).leftover() is None
+    assert not Journal(tmp_path).leftovers()
 
 
 def test_a_journal_of_another_version_says_nothing(tmp_path):

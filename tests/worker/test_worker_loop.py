@@ -35,7 +35,7 @@ def test_a_job_travels_the_whole_way(worker, service: Miniature, settings):
     assert any(b.progress for b in service.beats)
     assert service.workers["w1"].labels["device"] == "cpu"
     assert not spooled(settings)
-    assert Journal(settings.folder).leftover() is None
+    assert not Journal(settings.folder).leftovers()
 
 
 def test_once_ends_when_the_queue_is_empty(settings, service):

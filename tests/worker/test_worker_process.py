@@ -16,7 +16,9 @@ import pytest
 from benchmarks.contracts import Status
 from tests.worker.miniature import Miniature, eventually
 from worker.child.containment import Containment
+from worker.child.process_tree import members
 from worker.loop import WRONG
+from worker.state_dir import Journal
 
 
 @pytest.fixture
@@ -86,6 +88,25 @@ def test_a_second_interrupt_ends_even_a_worker_that_cannot_deliver(start, servic
     with start("--once") as process:
         assert process.wait(20) == 0
     assert len(service.results) == 1
+
+
+@pytest.mark.parametrize("containment", list(Containment))
+@pytest.mark.parametrize("ended_by", [signal.SIGTERM, signal.SIGKILL])
+def test_nothing_that_waits_for_the_next_pair_outlives_its_worker(
+    start, service: Miniature, settings, tmp_path, ended_by, containment
+):
+    service.submit("turned", duet={"baseline": "old", "turns": 4})
+    with start(containment=containment.value) as process:
+        eventually(lambda: service.results)
+        trees = Journal(settings.folder).leftovers()[-1].trees
+        eventually(lambda: all(len(members(tree)) >= 2 for tree in trees))
+        process.send_signal(ended_by)
+        process.wait(20)
+        eventually(lambda: not any(members(tree) for tree in trees))
+    with start("--once", containment=containment.value) as process:  # removes what was noted
+        assert process.wait(20) == 0
+    assert not list((tmp_path / "tmp").iterdir())
+    assert not Journal(settings.folder).leftovers()
 
 
 def test_an_idle_worker_stops_when_asked(start, service: Miniature):

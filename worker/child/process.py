@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import selectors
 import signal
 import subprocess
@@ -117,6 +118,8 @@ class Task:
     """Further descriptors that it gets, under the same numbers."""
     hidden: Sequence[Path] = ()
     """Folders that it must not see, beside those of its worker."""
+    ahead: bool = False
+    """Started before its job is known: `Child.take` gives it ``spec``. See `worker.ahead`."""
 
 
 @dataclass(frozen=True)
@@ -143,17 +146,22 @@ class Child:
         self._pending = b""
         self._event_b = 0
         self.last: Progress | None = None
+        self._stdin: BinaryIO | None = None
         with ExitStack() as undo:
             self._events, theirs = os.pipe()
+            self._told_events = theirs
             undo.callback(os.close, self._events)
             os.set_blocking(self._events, False)
             with ExitStack() as handed_over:
                 handed_over.callback(os.close, theirs)
                 self._stdout = _output(limits.output_b, undo, handed_over)
                 self._stderr = _output(LOG_KEPT_B, undo, handed_over)
-                stdin = handed_over.enter_context(_document(task.spec, theirs))
+                if task.ahead:
+                    stdin, self._stdin = _pipe(undo, handed_over)
+                else:
+                    stdin = handed_over.enter_context(_document(task.spec, theirs))
                 self._process = subprocess.Popen(
-                    [*guard, *task.command],
+                    [*guard, *task.command, *(("--ahead", str(theirs)) if task.ahead else ())],
                     stdin=stdin,
                     stdout=self._stdout.theirs,
                     stderr=self._stderr.theirs,
@@ -177,8 +185,28 @@ class Child:
             self.end(0.0, 1.0)
         for number in (self._events, self._exit):
             os.close(number)
+        if self._stdin is not None:
+            _close(self._stdin)
         for output in (self._stdout, self._stderr):
             output.close()
+
+    def waits(self) -> bool:
+        """Return True if it was started ahead, knows what that is, and has not ended."""
+        ready, _, _ = select.select([self._events, self._exit], [], [], 0.0)
+        return ready == [self._events]
+
+    def take(self, task: Task) -> None:
+        """Give a child that waits what ``task`` measures, and its limits.
+
+        It reads in any case: if it has ended, `watch` tells of that.
+        """
+        assert self._stdin is not None
+        assert task.spec is not None
+        self._limits = task.limits
+        with suppress(BrokenPipeError):
+            self._stdin.write(f"{time.monotonic()}\n".encode())
+            self._stdin.write(task.spec.document(self._told_events))
+        _close(self._stdin)
 
     def watch(
         self,
@@ -257,6 +285,18 @@ def _document(spec: ProcessSpec | None, events: int) -> BinaryIO:
     file.write(spec.document(events) if spec else b"")
     file.seek(0)
     return file
+
+
+def _pipe(undo: ExitStack, handed_over: ExitStack) -> tuple[BinaryIO, BinaryIO]:
+    read, write = os.pipe()
+    mine = os.fdopen(write, "wb")
+    undo.callback(_close, mine)
+    return handed_over.enter_context(os.fdopen(read, "rb")), mine
+
+
+def _close(file: BinaryIO) -> None:
+    with suppress(BrokenPipeError):  # it is flushed first, and nobody may read any more
+        file.close()
 
 
 def _output(keep_b: int, undo: ExitStack, handed_over: ExitStack) -> Output:

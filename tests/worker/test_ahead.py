@@ -1,0 +1,202 @@
+"""Processes that load before their job is known: used once, for the same targets, or ended."""
+
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from benchmarks.contracts import Duet, Status
+from tests.worker.miniature import eventually
+from worker.ahead import Ahead
+from worker.child import process_tree
+from worker.child.containment import Containment
+from worker.heartbeat import Cause
+from worker.runner import Runner
+from worker.state_dir import Journal
+from worker.supervisor import Interrupted, Station
+
+FRESH, AHEAD = ["fresh"] * 2, ["ahead"] * 2
+
+
+class Bench:
+    """A runner that starts pairs ahead, and what can be seen of them."""
+
+    def __init__(self, settings, contained, job, onlooker, notes, folder, wanted):
+        station = Station(settings, contained)
+        folder.mkdir()
+        self.journal = Journal(folder)
+        self.ahead = Ahead(station, self.journal, wanted)
+        self._runner = Runner(settings, station, self.ahead)
+        self._job, self._onlooker, self._notes = job, onlooker, notes
+
+    def pair(self, workload="turned", number=0, baseline="old", **more):
+        duet = Duet(baseline=baseline, baseline_first=number % 2 == 0, turns=4).model_dump()
+        spec = self._job(workload, duet=duet, replicate=number + 1, **more)
+        return self._runner.run(spec, self._onlooker)
+
+    def alone(self):
+        return self._runner.run(self._job("ok"), self._onlooker)
+
+    def sides(self):
+        """How each side that was measured in turn had been started."""
+        return (self._notes / "sides").read_text().split()
+
+    def await_ready(self):
+        eventually(lambda: self.ahead._waiting and self.ahead._waiting.ready())
+
+    def waiting(self):
+        """The processes that wait, and their folder."""
+        noted = self.journal.leftovers()
+        trees = [tree for one in noted for tree in one.trees]
+        members = [process for tree in trees for process in process_tree.members(tree)]
+        return members, [one.folder for one in noted]
+
+
+@pytest.fixture
+def bench(settings, contained, job, onlooker, notes, tmp_path):
+    made = Bench(settings, contained, job, onlooker, notes, tmp_path / "b", lambda: True)
+    with made.ahead:
+        yield made
+
+
+def left_in(tmp_path):
+    return list((tmp_path / "tmp").iterdir())
+
+
+@pytest.mark.parametrize(("containment", "contained"), [(one, one) for one in Containment])
+def test_the_next_pair_of_the_same_revisions_uses_what_was_started_ahead(
+    containment, bench, tmp_path, living
+):
+    results = [bench.pair()]
+    for number in (1, 2):
+        bench.await_ready()
+        results.append(bench.pair(number=number))
+    assert bench.sides() == FRESH + AHEAD + AHEAD
+    assert [result.status for result in results] == [Status.OK] * 3
+    assert not living()  # what measured has ended, and measures never again
+    assert [str(one) for one in left_in(tmp_path)] == bench.waiting()[1]
+
+
+def test_it_tells_the_same_as_without(bench):
+    fresh = bench.pair()
+    bench.await_ready()
+    ahead = bench.pair()
+    for one, other in ((fresh, ahead), (fresh.baseline, ahead.baseline)):
+        same = {"case", "status", "samples", "flags", "environment", "protocol"}
+        assert one.model_dump(include=same) == other.model_dump(include=same)
+        assert [turn.step_s for turn in one.turns] == [turn.step_s for turn in other.turns]
+
+
+@pytest.mark.parametrize(
+    "more", [{"baseline": "older"}, {"revision": "newer"}, {"axes": {"precision": "bf16"}}]
+)
+def test_a_pair_of_something_else_starts_afresh(bench, more, settings):
+    bench.pair()
+    bench.await_ready()
+    waiting, _ = bench.waiting()
+    bench.pair(**more)
+    assert bench.sides() == FRESH + FRESH
+    assert not process_tree.alive({(one.pid, one.started) for one in waiting})
+
+
+def test_the_case_that_followed_the_last_time_is_foreseen(bench):
+    for number in range(3):
+        for precision in ("fp32", "bf16"):
+            bench.pair(number=number, axes={"precision": precision})
+            bench.await_ready()
+    assert bench.sides() == FRESH * 3 + AHEAD * 3
+
+
+def test_a_job_of_another_kind_ends_them(bench, tmp_path):
+    bench.pair()
+    bench.await_ready()
+    bench.alone()
+    assert bench.waiting() == ([], [])
+    assert not left_in(tmp_path)
+
+
+def test_they_end_when_no_job_comes(bench, tmp_path, monkeypatch):
+    monkeypatch.setattr("worker.ahead.KEPT_S", 0.2)
+    bench.pair()
+    eventually(lambda: bench.waiting() == ([], []))
+    assert not left_in(tmp_path)
+
+
+def test_they_end_with_a_pair_that_is_given_up(bench, onlooker, tmp_path):
+    bench.pair()
+    bench.await_ready()
+    onlooker.why = Cause.ISOLATED
+    with pytest.raises(Interrupted):
+        bench.pair()
+    assert bench.waiting() == ([], [])
+    assert not left_in(tmp_path)
+
+
+def test_a_worker_that_is_to_stop_starts_none(settings, contained, job, onlooker, notes, tmp_path):
+    bench = Bench(settings, contained, job, onlooker, notes, tmp_path / "b", lambda: False)
+    bench.pair()
+    assert bench.waiting() == ([], [])
+
+
+def test_with_processors_to_spare_they_load_while_a_pair_is_measured(bench, monkeypatch, notes):
+    monkeypatch.setattr("worker.ahead.usable_cpus", lambda: 16)
+
+    def let_end():
+        eventually(lambda: len(bench.waiting()[0]) >= 2)
+        (notes / "end").touch()
+
+    waiting = threading.Thread(target=let_end)
+    waiting.start()
+    assert bench.pair("lingering").flags == ()
+    waiting.join()
+    assert bench.sides() == FRESH
+
+
+def test_else_they_load_once_it_has_ended(bench, monkeypatch, notes):
+    monkeypatch.setattr("worker.ahead.usable_cpus", lambda: 2)
+    (notes / "end").touch()
+    begun = []
+    began = bench.ahead.begin
+    monkeypatch.setattr(
+        bench.ahead, "begin", lambda tasks: (begun.append(len(bench.sides())), began(tasks))
+    )
+    bench.pair("lingering")
+    assert begun == [2]
+
+
+def test_code_that_knows_nothing_of_this_starts_afresh(
+    settings, contained, job, onlooker, notes, tmp_path, acting
+):
+    """It waits for its job all the same, and is not asked."""
+    changed = settings.model_copy(update={"child_command": (*acting("turned"), "--deaf")})
+    bench = Bench(changed, contained, job, onlooker, notes, tmp_path / "b", lambda: True)
+    with bench.ahead:
+        bench.pair()
+        time.sleep(0.5)
+        assert not bench.ahead._waiting.ready()
+        bench.pair()
+    assert bench.waiting() == ([], [])
+    assert not left_in(tmp_path)
+
+
+LOADED = """
+import os, sys, threading
+from benchmarks import __main__ as child
+ours, theirs = os.pipe()
+threads = threading.active_count()
+child._wait_ahead(theirs)
+import torch
+assert b'"phase":"build"' in os.read(ours, 1000)
+assert "benchmarks.measure.session" in sys.modules and "torch._dynamo" in sys.modules
+assert not torch.cuda.is_initialized()
+assert threading.active_count() == threads
+held = [os.readlink(f"/proc/self/fd/{one}") for one in os.listdir("/proc/self/fd")
+        if os.path.exists(f"/proc/self/fd/{one}")]
+assert not [one for one in held if one.startswith("/dev/nvidia")], held
+"""
+
+
+def test_what_waits_has_loaded_torch_and_touched_no_device():
+    subprocess.run([sys.executable, "-c", LOADED], input=b"0.0\n", timeout=120, check=True)
