@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from benchmarks.contracts import JobSpec
+from benchmarks.contracts import Case, JobSpec
 from benchmarks.cpus import usable_cpus
 from worker.child.process import Child, Task
 from worker.child.target import TargetAbsent
@@ -31,9 +31,9 @@ SIDES = ("baseline", "contender")
 KEPT_S = 20.0
 """Longest wait for the next job; a gate asks for it within a second or two."""
 ENOUGH_CPUS = 6
-"""With so many the two imports, of one thread each, find processors that neither side needs; with
-fewer they wait until both sides have ended. A lower priority would not do instead, for without
-privilege it cannot be given back."""
+"""With so many beside those of the case's loader, the two imports, of one thread each, find
+processors that neither side needs; with fewer they wait until both sides have ended. A lower
+priority would not do instead, for without privilege it cannot be given back."""
 
 Tasks = Callable[[Path, Mapping[str, int]], Sequence[Task]]
 """Makes the tasks of both sides, in a folder and with the descriptors of their socket, by side."""
@@ -149,9 +149,9 @@ class Ahead:
             self._followed[last.case.key] = spec
         return self._followed.get(spec.case.key, spec)
 
-    def begin_beside(self, tasks: Tasks) -> None:
-        """As `begin`, while a pair is measured, if that cannot disturb it."""
-        if usable_cpus() >= ENOUGH_CPUS:
+    def begin_beside(self, case: Case, tasks: Tasks) -> None:
+        """As `begin`, while a pair of ``case`` is measured, if that cannot disturb it."""
+        if usable_cpus() >= ENOUGH_CPUS + int(case.axes.get("workers", "0")):
             self.begin(tasks)
 
     def begin(self, tasks: Tasks) -> None:

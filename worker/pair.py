@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from benchmarks import contracts
@@ -58,7 +59,8 @@ class Pairs:
         sides = self._sides(launch)
         turned = slice(None, None, 1 if duet.baseline_first else -1)
         following = self._tasks_of_next(launch)
-        results = self._in_turn(sides[turned], duet, lambda: self._ahead.begin_beside(following))
+        beside = partial(self._ahead.begin_beside, launch.spec.case, following)
+        results = self._in_turn(sides[turned], duet, beside)
         if told_in_turn(results):
             self._ahead.begin(following)
         else:

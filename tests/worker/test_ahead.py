@@ -154,15 +154,16 @@ def test_with_processors_to_spare_they_load_while_a_pair_is_measured(bench, monk
     assert bench.sides() == FRESH
 
 
-def test_else_they_load_once_it_has_ended(bench, monkeypatch, notes):
-    monkeypatch.setattr("worker.ahead.usable_cpus", lambda: 2)
+@pytest.mark.parametrize(("cpus", "axes"), [(2, {}), (16, {"workers": "16"})])
+def test_else_they_load_once_it_has_ended(bench, monkeypatch, notes, cpus, axes):
+    monkeypatch.setattr("worker.ahead.usable_cpus", lambda: cpus)
     (notes / "end").touch()
     begun = []
     began = bench.ahead.begin
     monkeypatch.setattr(
         bench.ahead, "begin", lambda tasks: (begun.append(len(bench.sides())), began(tasks))
     )
-    bench.pair("lingering")
+    bench.pair("lingering", axes=axes)
     assert begun == [2]
 
 
