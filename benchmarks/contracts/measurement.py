@@ -99,7 +99,11 @@ class Pass(Contract):
     """Mean host-to-device copy time per step on the compute stream."""
     work_s: Seconds
     enqueue_s: Seconds
-    """Mean host time to queue a step's work."""
+    """Mean host time to queue a step's work, held back by a full queue or not."""
+    host_s: Seconds | None = None
+    """Host time to queue a step while the device has nothing else queued; of SYNTH on a GPU."""
+    compile_s: Seconds | None = None
+    """Seconds of the pass in which the compiler worked; None where nothing was compiled."""
     drained: Share | None = None
     """Share of steps at whose start the device had already finished everything: host too slow."""
     transfer_s: Seconds | None = None

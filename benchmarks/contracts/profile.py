@@ -74,6 +74,9 @@ class Profile(Contract):
     """Calls of the host that launched them, per step; a CUDA graph is one."""
     seconds: dict[Name, Seconds] = Field(default_factory=dict, max_length=20)
     """Device seconds per step by kind of kernel."""
+    small_s: Seconds | None = None
+    """Device seconds per step in kernels that cannot fill the device: fewer blocks than it has SMs,
+    or under 5 us; None where the trace tells no sizes."""
     idle_s: dict[Name, Seconds] = Field(default_factory=dict, max_length=20)
     """Idle seconds per step: host_wait (launched too late), kernel_gap (under 30 us), other."""
     exposed_communication_s: Seconds = 0.0
@@ -84,6 +87,8 @@ class Profile(Contract):
     synchronizations: tuple[Synchronization, ...] = Field(default=(), max_length=100)
     allocator_retries: Count = 0
     """During this pass."""
+    device_allocations: Number = 0.0
+    """Per step: pieces of memory that the allocator asked the driver for, or gave back."""
     fragmentation: Share | None = None
     """Share of the reserved device memory that lies idle in split blocks."""
     notes: tuple[Line, ...] = Field(default=(), max_length=20)

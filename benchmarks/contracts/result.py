@@ -53,16 +53,19 @@ class Bottleneck(StrEnum):
     """The bandwidth of the device's memory."""
     MIXED = "mixed"
     """The device, and neither arithmetic nor bandwidth alone."""
+    LATENCY = "latency"
+    """The start and end of kernels that are too small to fill the device."""
     DEVICE = "device"
     """The device, without a profile that tells more."""
     UNKNOWN = "unknown"
 
 
 class Suggestion(values.Contract):
-    """A value on an axis that may lift the limit, and what speaks for it."""
+    """A value on an axis, or a change of the code, that may lift the limit; and its reason."""
 
-    axis: values.Name
-    value: values.Value
+    axis: values.Name | None = None
+    """None for a change of the code."""
+    value: values.Value | None = None
     sentence: values.Line
     speedup: values.Number | None = None
     """As measured on a neighbour in the matrix; None where none was."""

@@ -1,4 +1,4 @@
-"""The limit of a step that has its batches: host, other devices, arithmetic or memory. Pure."""
+"""The limit of a step that has its batches: host, other devices, or a part of the device. Pure."""
 
 from __future__ import annotations
 
@@ -7,71 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from benchmarks.contracts import Bottleneck, Demand, Operation, Profile, Replicate, Synchronization
-
-
-@dataclass(frozen=True)
-class Ceilings:
-    """Achievable rates of one kind of device."""
-
-    bandwidth_b_per_s: float
-    flop_per_s: Mapping[str, float]
-    """By arithmetic: fp32, tf32, bf16, fp16 ..."""
-
-
-@dataclass(frozen=True)
-class Roofline:
-    """Least seconds of one step, and how much of them is memory traffic."""
-
-    roof_s: float
-    """Each operation reads and writes memory for itself, as eager PyTorch does."""
-    fused_s: float
-    """Pointwise operations are fused into their neighbours and move nothing."""
-    memory_share: float
-    """Share of ``roof_s`` in operations that bandwidth limits."""
-    memory_share_fused: float
-
-
-def roofline(demands: Sequence[Demand], ceilings: Ceilings) -> Roofline | None:
-    """The roofline of one step; None where a peak that it needs is not known.
-
-    Williams, Waterman and Patterson 2009: each operation needs at least the longer of two times,
-    its arithmetic at the peak rate and its bytes at the peak bandwidth. Peaks are measured ones:
-    by those of a data sheet every model would seem to have room.
-    """
-    if any(d.flops > 0 and d.arithmetic not in ceilings.flop_per_s for d in demands):
-        return None
-    unfused = _times(demands, ceilings)
-    fused = _times([d for d in demands if not d.fusable], ceilings)
-    roof_s = sum(max(pair) for pair in unfused)
-    if roof_s <= 0:
-        return None
-    memory = _memory_share(unfused)
-    # A step of nothing but pointwise operations has nothing to be fused into.
-    fused_memory = _memory_share(fused) if fused else memory
-    return Roofline(roof_s, sum(max(pair) for pair in fused) or roof_s, memory, fused_memory)
-
-
-def _times(demands: Sequence[Demand], ceilings: Ceilings) -> list[tuple[float, float]]:
-    """Seconds of arithmetic and of memory traffic of each."""
-    return [
-        (
-            d.flops / ceilings.flop_per_s[d.arithmetic] if d.flops > 0 else 0.0,
-            d.moved_b / ceilings.bandwidth_b_per_s,
-        )
-        for d in demands
-    ]
-
-
-def _memory_share(times: Sequence[tuple[float, float]]) -> float:
-    total = sum(max(pair) for pair in times)
-    return sum(memory for compute, memory in times if memory > compute) / total if total else 0.0
-
+from benchmarks.contracts import Bottleneck, Operation, Profile, Replicate, Synchronization
+from benchmarks.diagnosis.roofline import Ceilings, roofline
 
 BUSY = 0.85
 """Share of the step from which on the device counts as busy."""
 ENQUEUE = 0.85
-"""Share of the step that the host spends on queuing: the second sign of overhead."""
+"""Share of the step that the host spends on queuing: the second sign of overhead ..."""
+ENQUEUE_DRY = 0.5
+"""... and where the device is found idle, because other parts of a loop are the host's as well."""
 STARVED = 0.5
 """Share of steps that found the device idle, above which the host is too slow."""
 EXPOSED = 0.10
@@ -82,6 +26,15 @@ COMPUTE = 0.40
 """... and below which arithmetic is; both with pointwise operations fused and not."""
 AGREES = 0.5
 """Share of the kernels' time in matrix products: above, it confirms arithmetic; below, memory."""
+SMALL = 0.5
+"""Share of the kernels' time in kernels too small to fill the device, from which on they are the
+limit ..."""
+REACHED = 0.25
+"""... if the device reaches no more than this share of its own rates while it works."""
+UNTOLD = 0.15
+"""Share of its rates below which a busy device has a limit that the roofline does not know."""
+RECOMPILING = 0.10
+"""Share of the step's time in the compiler, above which the compiler is the limit."""
 _MATRIX = ("gemm", "conv", "attention")
 
 Evidence = Mapping[str, float]
@@ -114,6 +67,8 @@ class Seen:
     launches: float
     """Per step."""
     waits: tuple[Synchronization, ...]
+    allocations: float
+    """Per step: memory that the allocator asked the driver for, or gave back."""
 
 
 def seen(replicates: Sequence[Replicate], ceilings: Ceilings | None) -> Seen | None:
@@ -137,15 +92,19 @@ def _read(profile: Profile, busy_s: float, step_s: float, ceilings: Ceilings | N
     total = sum(profile.seconds.values())
     if total > 0:
         evidence |= {f"time_{kind}": s / total for kind, s in profile.seconds.items()}
+        if profile.small_s is not None:
+            evidence["small_kernels"] = profile.small_s / total
     evidence |= _attention_by(profile.operations)
     bounds = {"without_launch_gaps": 1.0 / busy}
     roof = roofline(profile.demands, ceilings) if ceilings else None
     if roof is not None:
         evidence["memory_share"] = roof.memory_share
         evidence["memory_share_fused"] = roof.memory_share_fused
+        evidence["reached"] = min(1.0, roof.roof_s / busy_s)
         evidence["roofline"] = min(1.0, roof.fused_s / step_s)
         bounds["at_roofline"] = max(1.0, step_s / roof.fused_s)
-    return Seen(evidence, bounds, profile.launches, profile.synchronizations)
+    waits, allocations = profile.synchronizations, profile.device_allocations
+    return Seen(evidence, bounds, profile.launches, waits, allocations)
 
 
 def _attention_by(operations: Sequence[Operation]) -> dict[str, float]:
@@ -169,8 +128,8 @@ def overhead(evidence: Evidence, seen: Seen | None, *, waits: bool) -> Finding |
 
     ``waits``: the step waits for the device on purpose, which counts as queuing time.
     """
-    slow = evidence["enqueue"] >= ENQUEUE
     dry = evidence.get("drained", 0.0) >= STARVED
+    slow = evidence["enqueue"] >= (ENQUEUE_DRY if dry else ENQUEUE)
     if "drained" not in evidence or not slow:  # the first is a CPU, which has no queue
         return None
     if seen is None:
@@ -178,14 +137,16 @@ def overhead(evidence: Evidence, seen: Seen | None, *, waits: bool) -> Finding |
     busy = seen.evidence["busy"]
     if busy > BUSY:
         return None
+    held_up = " ".join(filter(None, (_waits(seen.waits), _allocations(seen.allocations))))
     sentence = (
-        f"{_held_up(seen.waits)} The device works {busy:.0%} of the step."
-        if seen.waits
+        f"{held_up} The device works {busy:.0%} of the step."
+        if held_up
         else f"The device works {busy:.0%} of the step; the host needs {evidence['enqueue']:.0%} "
         f"of it to queue {seen.launches:,.0f} launches."
     )
     sentence += f" Without the gaps, x{seen.bounds['without_launch_gaps']:.2f}."
-    return Finding(Bottleneck.OVERHEAD, "high" if dry and not waits else "low", sentence[:500])
+    sure = (dry or held_up) and not waits
+    return Finding(Bottleneck.OVERHEAD, "high" if sure else "low", sentence[:500])
 
 
 def _dry(evidence: Evidence) -> str:
@@ -195,8 +156,19 @@ def _dry(evidence: Evidence) -> str:
     )
 
 
-def _held_up(waits: Sequence[Synchronization]) -> str:
+def _allocations(a_step: float) -> str:
+    if a_step < 1.0:
+        return ""
+    return (
+        f"In each step the allocator asks the driver for memory or gives it back {a_step:,.0f} "
+        "times, which makes the device wait."
+    )
+
+
+def _waits(waits: Sequence[Synchronization]) -> str:
     """Name the line at which the host waits most often, and how many others there are."""
+    if not waits:
+        return ""
     worst = max(waits, key=lambda wait: wait.calls)
     times = "once" if worst.calls == 1 else f"{worst.calls:,} times"
     others = len(waits) - 1
@@ -205,6 +177,23 @@ def _held_up(waits: Sequence[Synchronization]) -> str:
         f"In each step the host waits for the device {times} at {worst.source} "
         f"({worst.what}){also}."
     )
+
+
+def recompiling(replicates: Sequence[Replicate], evidence: Evidence) -> Finding | None:
+    """Return the finding that a compiler works during the steps; None if it does not."""
+    share = evidence.get("compiling", 0.0)
+    if share < RECOMPILING:
+        return None
+    sentence = f"The compiler works for {share:.0%} of the step, long after the first one."
+    compiled = replicates[0].compilation
+    if compiled is not None and compiled.recompiles:
+        guard = max(compiled.recompiles, key=compiled.recompiles.__getitem__)
+        sentence += (
+            f" It compiled anew {sum(compiled.recompiles.values()):,} times, for example because "
+            f"this did not hold: {' '.join(guard.split())[:250]}."
+        )
+    sentence += f" Without it, x{1 / (1 - share):.2f}." if share < 1 else ""
+    return Finding(Bottleneck.OVERHEAD, "high", sentence)
 
 
 def device(seen: Seen | None) -> Finding | None:
@@ -216,10 +205,12 @@ def device(seen: Seen | None) -> Finding | None:
     if exposed >= EXPOSED:
         sentence = f"The device waits for other devices for {exposed:.0%} of the step."
         return Finding(Bottleneck.COMMUNICATION, "high", sentence)
+    if (small := _too_small(seen)) is not None:
+        return small
     if evidence["busy"] <= BUSY:
         sentence = (
             f"The device works {evidence['busy']:.0%} of the step and the host does not hold it "
-            "up: its kernels are too short to fill it, or wait for each other."
+            "up: its kernels wait for each other."
         )
         return Finding(Bottleneck.MIXED, "low", sentence)
     if "memory_share" not in evidence:
@@ -227,8 +218,30 @@ def device(seen: Seen | None) -> Finding | None:
     return _by_roofline(seen)
 
 
+def _too_small(seen: Seen) -> Finding | None:
+    """Find that kernels are too small to fill the device: by their sizes, and by its rates."""
+    small, reached = seen.evidence.get("small_kernels", 0.0), seen.evidence.get("reached")
+    if small < SMALL or (reached is not None and reached > REACHED):
+        return None
+    sentence = (
+        f"{small:.0%} of the kernels' time goes into kernels with too few blocks to fill the "
+        "device, or too short to do more than start and end"
+    )
+    if reached is not None:
+        sentence += f"; while it works it reaches {reached:.1%} of its own rates"
+    confidence: Literal["high", "low"] = "low" if reached is None else "high"
+    return Finding(Bottleneck.LATENCY, confidence, f"{sentence}.")
+
+
 def _by_roofline(seen: Seen) -> Finding:
     evidence = seen.evidence
+    if evidence["reached"] < UNTOLD:
+        sentence = (
+            f"The device works {evidence['busy']:.0%} of the step and reaches "
+            f"{evidence['reached']:.0%} of its own rates: neither arithmetic nor bandwidth holds "
+            "its kernels up."
+        )
+        return Finding(Bottleneck.MIXED, "low", sentence)
     shares = evidence["memory_share"], evidence["memory_share_fused"]
     matrix = sum(evidence.get(f"time_{kind}", 0.0) for kind in _MATRIX)
     sentence = (

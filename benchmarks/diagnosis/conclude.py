@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from benchmarks.catalog import catalog
 from benchmarks.contracts import Result, Status
 from benchmarks.diagnosis import peaks
-from benchmarks.diagnosis.bottleneck import Ceilings
+from benchmarks.diagnosis.roofline import Ceilings
 from benchmarks.diagnosis.suggestions import Neighbour, Place, suggest
 from benchmarks.diagnosis.verdict import diagnose
+
+PRODUCTS = {
+    "bf16": "gemm_flop_s",
+    "fp16": "gemm_fp16_flop_s",
+    "tf32": "gemm_tf32_flop_s",
+    "fp32": "gemm_fp32_flop_s",
+    "fp8": "gemm_fp8_flop_s",
+}
+"""Readings of a GPU's canary by their arithmetic."""
 
 
 def concluded(result: Result) -> Result:
     """``result`` with its verdict; unchanged where nothing was measured."""
     if result.status is not Status.OK or not result.replicates:
         return result
-    verdict = diagnose(result.replicates, ceilings_of(result))
+    readings = result.canary.readings if result.canary else {}
+    reached = ceilings(result.environment.facts, readings)
+    verdict = diagnose(result.replicates, reached)
     suggestions = suggest(result.case, verdict, place_of(result))
     verdict = verdict.model_copy(update={"suggestions": suggestions})
     return result.model_copy(update={"verdict": verdict})
@@ -41,12 +52,18 @@ def advised(result: Result, neighbours: Sequence[Neighbour]) -> Result:
     return result.model_copy(update={"verdict": verdict})
 
 
-def ceilings_of(result: Result) -> Ceilings | None:
-    """Return the achievable rates of the device that measured ``result``; None if not known."""
-    row = peaks.match(result.environment.facts)
-    if row is None or row.achievable_bandwidth is None or not row.achievable:
+def ceilings(facts: Mapping[str, str], readings: Mapping[str, float]) -> Ceilings | None:
+    """Return the achievable rates of the device that ``facts`` describe; None if not known.
+
+    ``readings`` are of that very device's canary; the table of peaks has the rest.
+    """
+    if facts.get("hw.device") != "cuda":
         return None
-    return Ceilings(row.achievable_bandwidth, row.achievable)
+    row = peaks.match(facts)
+    products = dict(row.achievable) if row else {}
+    products |= {form: readings[name] for form, name in PRODUCTS.items() if name in readings}
+    bandwidth = readings.get("copy_b_s", row.achievable_bandwidth if row else None)
+    return Ceilings(bandwidth, products) if bandwidth and products else None
 
 
 def place_of(result: Result) -> Place:

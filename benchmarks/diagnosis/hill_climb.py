@@ -128,7 +128,9 @@ def helped(rung: Rung, base: Rung) -> bool:
         return False
     full, synth = rung.full / base.full, rung.synth / base.synth
     if full > 1.0 + _beyond(suggestions.LEAST, rung.noise, base.noise):
-        return True
+        # A step that got slower is not faster for a loader that happened to be.
+        of_input = rung.move is not None and rung.move.axis in suggestions.INPUT
+        return of_input or synth >= 1.0 - _beyond(WORTH, rung.noise_synth, base.noise_synth)
     faster_step = synth > 1.0 + _beyond(suggestions.LEAST, rung.noise_synth, base.noise_synth)
     return faster_step and full >= 1.0 - _beyond(WORTH, rung.noise, base.noise)
 

@@ -84,7 +84,7 @@ def _share(name: str, words: str) -> Why:
 
     def reason(evidence: Evidence) -> Reason | None:
         share = evidence.get(name, 0.0)
-        return (share, f"{share:.0%} {words}") if share >= WORTH_NAMING else None
+        return (share, f"{share:.0%} {words}") if share >= _least(evidence) else None
 
     return reason
 
@@ -95,9 +95,14 @@ def _kinds(kinds: Sequence[str], words: str) -> Why:
     def reason(evidence: Evidence) -> Reason | None:
         share = sum(evidence.get(f"time_{kind}", 0.0) for kind in kinds)
         sentence = f"{share:.0%} of the kernels' time goes into {words}"
-        return (share, sentence) if share >= WORTH_NAMING else None
+        return (share, sentence) if share >= _least(evidence) else None
 
     return reason
+
+
+def _least(evidence: Evidence) -> float:
+    """Least share that is a reason: what goes away with a smaller one is lost in the noise."""
+    return max(WORTH_NAMING, evidence.get("noise", 0.0))
 
 
 def _device(evidence: Evidence) -> Reason | None:
@@ -125,6 +130,7 @@ _PRODUCTS = _kinds(("gemm", "conv", "attention"), "matrix products and convoluti
 _ATTENDS = _kinds(("attention",), "attention")
 _CONVOLVES = _kinds(("conv", "norm"), "convolutions and norms")
 _POINTWISE = _kinds(("norm", "pointwise", "memcpy", "other"), "what a compiler can fuse")
+_TOO_SMALL = _share("small_kernels", "of the kernels' time cannot fill the device")
 _UPDATES = _kinds(("optimizer",), "the optimizer's update")
 
 _MOVES: tuple[tuple[str, str, tuple[Why, ...]], ...] = (
@@ -141,7 +147,7 @@ _MOVES: tuple[tuple[str, str, tuple[Why, ...]], ...] = (
     ("precision", "fp8", (_PRODUCTS,)),
     ("layout", "channels_last", (_CONVOLVES, _device)),
     ("graphs", "on", (_queues,)),
-    ("compile", "default", (_POINTWISE, _device)),
+    ("compile", "default", (_POINTWISE, _TOO_SMALL, _device)),
     ("compile", "reduce-overhead", (_queues,)),
     ("compile", "max-autotune", (_PRODUCTS, _POINTWISE)),
     ("optimizer", "fused", (_UPDATES, _queues, _device)),
@@ -151,13 +157,15 @@ _MOVES: tuple[tuple[str, str, tuple[Why, ...]], ...] = (
 )
 """Every move that there is and the reasons that it may have. The batch is none: another batch
 trains differently."""
-_INPUT = ("workers", "pinning", "prefetch", "decode", "prefetch_factor")
+INPUT = ("workers", "pinning", "prefetch", "decode", "prefetch_factor")
+"""Axes of the loader."""
 _LIFTS: Mapping[Bottleneck, tuple[str, ...]] = {
-    Bottleneck.INPUT: _INPUT,
+    Bottleneck.INPUT: INPUT,
     Bottleneck.OVERHEAD: ("graphs", "compile", "optimizer"),
     Bottleneck.COMPUTE: ("precision", "layout", "attention", "compile", "optimizer"),
     Bottleneck.MEMORY: ("precision", "layout", "compile", "attention", "optimizer"),
     Bottleneck.MIXED: ("precision", "layout", "compile", "attention", "optimizer", "graphs"),
+    Bottleneck.LATENCY: ("compile", "graphs", "optimizer", "attention"),
     Bottleneck.DEVICE: ("precision", "layout", "compile", "attention", "optimizer"),
 }
 """The axes that can lift each limit, the most promising first."""
@@ -166,7 +174,8 @@ _LIFTS: Mapping[Bottleneck, tuple[str, ...]] = {
 def suggest(
     case: Case, verdict: Verdict, place: Place, neighbours: Sequence[Neighbour] = ()
 ) -> tuple[Suggestion, ...]:
-    """At most three moves for a normalised ``case``, measured ones first, each with its reason.
+    """At most three suggestions for a normalised ``case``, each with its reason: changes of the
+    code that the verdict found, then moves, measured ones first.
 
     ``neighbours`` are other cases of its workload on the same device.
     """
@@ -185,10 +194,11 @@ def suggest(
             )
     # Sorting is stable: what was not measured keeps its order.
     ranked = sorted(suggestions, key=lambda s: -(s.speedup or 0.0))
-    best_by_axis: dict[str, Suggestion] = {}
+    best_by_axis: dict[str | None, Suggestion] = {}
     for suggestion in ranked:
         best_by_axis.setdefault(suggestion.axis, suggestion)
-    return tuple(best_by_axis.values())[:MOST]
+    changes = (one for one in verdict.suggestions if one.axis is None)
+    return (*changes, *best_by_axis.values())[:MOST]
 
 
 def moves(case: Case, verdict: Verdict, place: Place) -> list[Move]:
@@ -202,7 +212,7 @@ def moves(case: Case, verdict: Verdict, place: Place) -> list[Move]:
         reasons_met = [reason for why in reasons if (reason := why(verdict.evidence))]
         if axis in order and reasons_met:
             share = sum(part for part, _ in reasons_met)
-            weight = -share if axis in _INPUT else order.index(axis)
+            weight = -share if axis in INPUT else order.index(axis)
             weighted += [
                 (weight, Move(axis, concrete, max(reasons_met)[1]))
                 for concrete in _choices(case, axis, value, verdict.evidence, place)
@@ -215,7 +225,7 @@ def other_moves(case: Case, verdict: Verdict, place: Place) -> Iterator[Move]:
     """Every other move of the step; of the input only if the verdict is unknown."""
     unknown = verdict.bottleneck is Bottleneck.UNKNOWN
     for axis, value, _ in sorted(_MOVES, key=lambda row: row[:2] in SLOW):
-        if value == _FEWER or (axis in _INPUT and not unknown):
+        if value == _FEWER or (axis in INPUT and not unknown):
             continue
         for concrete in _choices(case, axis, value, verdict.evidence, place):
             yield Move(axis, concrete, "nothing against the limit itself is left to try")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
+from typing import Literal
 
-from benchmarks.contracts import Bottleneck, Replicate, Verdict
-from benchmarks.diagnosis import bottleneck as diagnosis_bottleneck
-from benchmarks.diagnosis.bottleneck import Ceilings, Finding
+from benchmarks.contracts import Bottleneck, Pass, Replicate, Verdict
+from benchmarks.diagnosis import bottleneck, code_changes
+from benchmarks.diagnosis.bottleneck import Evidence, Finding, Seen
+from benchmarks.diagnosis.disturbances import THROTTLED
+from benchmarks.diagnosis.roofline import Ceilings
 
 INPUT_SHARE = 0.10
 """Share of the step that vanishes with the loader, above which a case is input-bound."""
@@ -42,43 +45,65 @@ def diagnose(replicates: Sequence[Replicate], ceilings: Ceilings | None = None) 
     case is not analysed further.
     """
     evidence = _evidence(replicates)
-    noise = max(_noise(replicate) for replicate in replicates)
     bounds = {"without_input_stall": max(1.0, 1.0 / (1.0 - evidence["input_stall"]))}
-    seen = diagnosis_bottleneck.seen(replicates, ceilings)
+    seen = bottleneck.seen(replicates, ceilings)
     if seen is not None:
         evidence, bounds = evidence | seen.evidence, bounds | seen.bounds
+    finding = _finding(replicates, seen, evidence, bounds)
+    changes = code_changes.worth_a_try(finding.bottleneck, seen, evidence, bounds)
+    return Verdict(
+        bottleneck=finding.bottleneck,
+        confidence=finding.confidence,
+        sentence=(finding.sentence + _held_back(replicates))[:500],
+        evidence=evidence,
+        bounds=bounds,
+        suggestions=changes,
+    )
+
+
+def _finding(
+    replicates: Sequence[Replicate], seen: Seen | None, evidence: Evidence, bounds: Evidence
+) -> Finding:
+    """Find the limit: the host or the loader, whichever weighs more, else the device."""
+    if (compiler := bottleneck.recompiling(replicates, evidence)) is not None:
+        return compiler
+    noise = max(_noise(replicate) for replicate in replicates)
     share, idle = evidence["input_stall"], evidence["stall"] + evidence["copy"]
     waits = any(HOST_SYNC in replicate.flags for replicate in replicates)
-    slow_host = diagnosis_bottleneck.overhead(evidence, seen, waits=waits)
+    slow_host = bottleneck.overhead(evidence, seen, waits=waits)
     if slow_host is not None and (
         # The device's own queue says so; what FULL and SYNTH then differ by is the host's noise.
-        (idle < INPUT_STALL and slow_host.confidence == "high") or _gaps_weigh_more(bounds, noise)
+        (idle < INPUT_STALL and slow_host.confidence == "high") or _gaps_weigh_more(evidence, noise)
     ):
-        return _verdict(
-            slow_host.bottleneck, slow_host.confidence, slow_host.sentence, evidence, bounds
-        )
+        return slow_host
     noisy = noise >= max(INPUT_SHARE, NOISE_SHARE * share)
     if noisy and not (idle >= INPUT_SHARE and share >= max(INPUT_SHARE, noise)):
-        return _verdict(Bottleneck.UNKNOWN, "low", _too_noisy(noise), evidence, bounds)
+        return Finding(Bottleneck.UNKNOWN, "low", _too_noisy(noise))
     if share >= MILD_SHARE and idle >= INPUT_STALL:
-        confidence = "high" if share >= INPUT_SHARE and not noisy else "low"
-        return _input_bound(evidence, bounds, confidence)
+        sure = share >= INPUT_SHARE and not noisy
+        return _input_bound(evidence, bounds, "high" if sure else "low")
     if share >= INPUT_SHARE:
         return _input_bound(evidence, bounds, "low")
-    finding = (
-        slow_host
-        or diagnosis_bottleneck.device(seen)
-        or _busy(evidence, waits=waits and seen is None)
-    )
-    return _verdict(finding.bottleneck, finding.confidence, finding.sentence, evidence, bounds)
+    return slow_host or bottleneck.device(seen) or _busy(evidence, waits=waits and seen is None)
 
 
-def _gaps_weigh_more(bounds: Mapping[str, float], noise: float) -> bool:
-    """Return True if surely more goes away without the device's gaps than without the loader."""
-    return bounds.get("without_launch_gaps", 0.0) > bounds["without_input_stall"] * (1.0 + noise)
+def _held_back(replicates: Sequence[Replicate]) -> str:
+    if not any(THROTTLED in replicate.flags for replicate in replicates):
+        return ""
+    return " The device held its clock back meanwhile, so that it can be faster than this."
 
 
-def _busy(evidence: Mapping[str, float], *, waits: bool) -> Finding:
+def _gaps_weigh_more(evidence: Evidence, noise: float) -> bool:
+    """Return True if surely more seconds go away without the device's gaps than without the loader.
+
+    The loader's are a share of the FULL step, and the gaps are in what is left of it without them.
+    """
+    without_loader = 1.0 - evidence["input_stall"]
+    gaps = without_loader * (1.0 - evidence.get("busy", 1.0))
+    return gaps > max(0.0, evidence["input_stall"]) + noise
+
+
+def _busy(evidence: Evidence, *, waits: bool) -> Finding:
     """The device is the limit, and no profile tells what of it."""
     if waits:
         sentence = (
@@ -93,36 +118,20 @@ def _busy(evidence: Mapping[str, float], *, waits: bool) -> Finding:
     return Finding(Bottleneck.DEVICE, "high", sentence)
 
 
-def _input_bound(evidence: dict[str, float], bounds: dict[str, float], confidence: str) -> Verdict:
+def _input_bound(
+    evidence: Evidence, bounds: Evidence, confidence: Literal["high", "low"]
+) -> Finding:
     sentence = (
         f"{evidence['input_stall']:.0%} of the step goes away with the loader"
         f"{_where_it_goes(evidence)}. Without that, x{bounds['without_input_stall']:.2f}."
     )
-    return _verdict(Bottleneck.INPUT, confidence, sentence, evidence, bounds)
+    return Finding(Bottleneck.INPUT, confidence, sentence)
 
 
-def _where_it_goes(evidence: Mapping[str, float]) -> str:
+def _where_it_goes(evidence: Evidence) -> str:
     parts = sorted(((evidence[part], words) for part, words in _LOADER_PARTS.items()), reverse=True)
     named = [f"{words} {share:.0%}" for share, words in parts if share >= WORTH_NAMING]
     return ": " + ", ".join(named) if named else ""
-
-
-def _verdict(
-    bottleneck: Bottleneck,
-    confidence: str,
-    sentence: str,
-    evidence: dict[str, float],
-    bounds: dict[str, float],
-) -> Verdict:
-    return Verdict.model_validate(
-        {
-            "bottleneck": bottleneck,
-            "confidence": confidence,
-            "sentence": sentence,
-            "evidence": evidence,
-            "bounds": bounds,
-        }
-    )
 
 
 def _noise(replicate: Replicate) -> float:
@@ -151,11 +160,19 @@ def _evidence(replicates: Sequence[Replicate]) -> dict[str, float]:
         "contention": fmean(
             (f.work_s - s.work_s) / t for f, s, t in zip(full, synth, step, strict=True)
         ),
-        "enqueue": fmean(p.enqueue_s * p.steps / p.wall_s for p in synth),
+        "enqueue": fmean(_queuing_s(p) * p.steps / p.wall_s for p in synth),
     }
     if all(math.isfinite(_noise(replicate)) for replicate in replicates):
         evidence["noise"] = max(_noise(replicate) for replicate in replicates)
     drained = [p.drained for p in synth if p.drained is not None]
     if drained:
         evidence["drained"] = fmean(drained)
+    compiling = [p.compile_s / p.wall_s for p in synth if p.compile_s is not None]
+    if compiling:
+        evidence["compiling"] = min(1.0, fmean(compiling))
     return evidence
+
+
+def _queuing_s(timed: Pass) -> float:
+    """Seconds that the host needs to queue a step, not those for which a full queue holds it."""
+    return min(timed.enqueue_s, math.inf if timed.host_s is None else timed.host_s)

@@ -18,11 +18,14 @@ from datetime import UTC, datetime
 import torch
 
 from benchmarks.contracts import Canary
+from benchmarks.measure import float8
 from benchmarks.measure.device import choose
 from benchmarks.measure.timestamps import drain, maker
 
 GEMM = {"cuda": (8192, torch.bfloat16), "cpu": (1024, torch.float32)}
 """Rows and columns of the square product, and its arithmetic."""
+FP8_SINCE = (8, 9)
+"""Least compute capability of a device that multiplies in 8 bits."""
 WARM_S = 0.3
 """A rested device runs faster at first than it can sustain."""
 COPY_B = {"cuda": 2**30, "cpu": 2**27}
@@ -34,10 +37,10 @@ LOOP = 1_000_000
 
 
 def measure(device: torch.device) -> Canary:
-    """Take every reading that ``device`` has; one that does not fit its memory is left out."""
+    """Take every reading that ``device`` has memory and a kernel for."""
     readings = {}
     for name, take in _readings(device):
-        with contextlib.suppress(torch.OutOfMemoryError):
+        with contextlib.suppress(RuntimeError):
             readings[name] = take()
         if device.type == "cuda":
             torch.cuda.empty_cache()
@@ -48,21 +51,44 @@ def _readings(device: torch.device) -> Iterator[tuple[str, Callable[[], float]]]
     yield "gemm_flop_s", lambda: _gemm(device)
     yield "copy_b_s", lambda: _copy(device)
     if device.type == "cuda":
+        yield from _other_products(device)
         yield "h2d_pinned_b_s", lambda: _transfer(device, pinned=True)
         yield "h2d_pageable_b_s", lambda: _transfer(device, pinned=False)
         yield "launch_s", _launch
     yield "python_s", _python
 
 
-def _gemm(device: torch.device) -> float:
+def _other_products(device: torch.device) -> Iterator[tuple[str, Callable[[], float]]]:
+    """Readings of the arithmetic that a model may use beside the first one."""
+    yield "gemm_fp16_flop_s", lambda: _gemm(device, torch.float16)
+    yield "gemm_tf32_flop_s", lambda: _gemm(device, torch.float32, tf32=True)
+    yield "gemm_fp32_flop_s", lambda: _gemm(device, torch.float32)
+    if torch.cuda.get_device_capability(device) >= FP8_SINCE:
+        yield "gemm_fp8_flop_s", lambda: _gemm_fp8(device)
+
+
+def _gemm(device: torch.device, dtype: torch.dtype | None = None, *, tf32: bool = False) -> float:
     """Operations per second of a square matrix product on random numbers."""
-    side, dtype = GEMM[device.type]
-    a, b = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
+    side, usual = GEMM[device.type]
+    a, b = (torch.randn(side, side, device=device).to(dtype or usual) for _ in range(2))
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+    return _product_rate(device, side, lambda: torch.mm(a, b))
+
+
+def _gemm_fp8(device: torch.device) -> float:
+    side, _ = GEMM[device.type]
+    a, b = (float8.scaled(torch.randn(side, side, device=device), float8.FORWARD) for _ in range(2))
+    return _product_rate(
+        device, side, lambda: float8.multiplied(a[0], b[0].t(), a[1], b[1], fast=True)
+    )
+
+
+def _product_rate(device: torch.device, side: int, product: Callable[[], object]) -> float:
     until_s = time.perf_counter() + WARM_S
     while time.perf_counter() < until_s:
-        torch.mm(a, b)
+        product()
         drain(device)
-    return 2 * side**3 / _median_s(device, lambda: torch.mm(a, b))
+    return 2 * side**3 / _median_s(device, product)
 
 
 def _copy(device: torch.device) -> float:

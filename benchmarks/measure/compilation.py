@@ -26,6 +26,12 @@ def graphs_skipped() -> int:
     return int(compiler.counters["inductor"]["cudagraph_skips"]) if compiler else 0
 
 
+def spent_s() -> float:
+    """Seconds that the compiler has worked; 0 while nothing was compiled."""
+    compiler = _compiler()
+    return float(compiler.calculate_time_spent().get("total_wall_time", 0.0)) if compiler else 0.0
+
+
 def read() -> Compilation | None:
     """Return the compiler's counters so far; None if nothing was compiled."""
     compiler, made = _compiler(), graphs()

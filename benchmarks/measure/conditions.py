@@ -59,6 +59,14 @@ def allocator_retries(device: torch.device) -> int:
     return torch.cuda.memory_stats(device)["num_alloc_retries"] if device.type == "cuda" else 0
 
 
+def device_allocations(device: torch.device) -> int:
+    """Pieces of memory that the allocator has asked the driver for, or given back."""
+    if device.type != "cuda":
+        return 0
+    stats = torch.cuda.memory_stats(device)
+    return int(stats.get("num_device_alloc", 0) + stats.get("num_device_free", 0))
+
+
 def reset_peak(device: torch.device) -> None:
     """Start counting peak memory anew, where the device can."""
     if device.type == "cuda":

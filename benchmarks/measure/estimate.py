@@ -176,6 +176,7 @@ def summarise(timed: TimedPass, items_per_step: int, rule: StopRule, *, queued: 
         copy_s=_mean(times.copy),
         work_s=_mean(times.work),
         enqueue_s=_mean(times.enqueue),
+        compile_s=timed.compile_s,
         drained=_mean(times.drained) if queued else None,
         transfer_s=_mean(times.transfer) if times.transfer else None,
         overlap=overlap(times.copy, times.transfer) if times.transfer else None,

@@ -77,7 +77,7 @@ class _Product(torch.autograd.Function):
         w8, w_scale = scaled(weight, FORWARD)
         ctx.save_for_backward(x8, x_scale, w8, w_scale)
         ctx.forms = x.dtype, weight.dtype
-        return _multiplied(x8, w8.t(), x_scale, w_scale, fast=True)
+        return multiplied(x8, w8.t(), x_scale, w_scale, fast=True)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
@@ -85,9 +85,9 @@ class _Product(torch.autograd.Function):
         g8, g_scale = scaled(gradients[0], GRADIENT)
         x_form, weight_form = ctx.forms
         # The second operand must lie column by column in memory: a copy of single bytes.
-        of_x = _multiplied(g8, _by_columns(w8), g_scale, w_scale, fast=False)
+        of_x = multiplied(g8, _by_columns(w8), g_scale, w_scale, fast=False)
         turned = g8.t().contiguous()
-        of_weight = _multiplied(turned, _by_columns(x8), g_scale, x_scale, fast=False)
+        of_weight = multiplied(turned, _by_columns(x8), g_scale, x_scale, fast=False)
         return of_x.to(x_form), of_weight.to(weight_form)
 
 
@@ -95,7 +95,8 @@ def _by_columns(matrix: Tensor) -> Tensor:
     return matrix.t().contiguous().t()
 
 
-def _multiplied(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, *, fast: bool) -> Tensor:
+def multiplied(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, *, fast: bool) -> Tensor:
+    """Multiply a [M, K] by b [K, N], both in 8 bits; return bfloat16 [M, N]."""
     return torch._scaled_mm(
         a, b, scale_a=a_scale, scale_b=b_scale, out_dtype=torch.bfloat16, use_fast_accum=fast
     )

@@ -16,6 +16,7 @@ never empties the device's queue, and it lets times be read while the loop goes 
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -26,12 +27,14 @@ from torch import Tensor
 
 from benchmarks.contracts import Window
 from benchmarks.cpus import pressure_s
+from benchmarks.measure import compilation
 from benchmarks.measure.sm_clock import NoClock, SpanClock
 from benchmarks.measure.timestamps import Mark, drain, maker
 from benchmarks.measure.trainer import Trainer
 
 RUN_AHEAD = 2
 """Steps that the host may be ahead of the device."""
+UNHINDERED_STEPS = 3
 _NO_CLOCK = NoClock()
 
 
@@ -62,6 +65,8 @@ class TimedPass:
     """Loss of the last step, read after the pass."""
     sm_clock_hz: float | None = None
     """Mean clock of the device's SMs, as they counted it."""
+    compile_s: float | None = None
+    """Seconds of the compiler meanwhile; None where nothing was compiled."""
 
 
 @dataclass(slots=True)
@@ -102,7 +107,7 @@ def run(
     times, queued, (before, *idle) = StepTimes(), deque[_Queued](), _items(trainer.device)
     spare = deque(idle)
     drain(trainer.device)
-    waited_s = pressure_s()
+    waited_s, compiled_s = pressure_s(), compilation.spent_s()
     start_s, wall_from = time.monotonic(), time.perf_counter()
     clock.start()
     before.end.record()
@@ -134,7 +139,25 @@ def run(
         before = item
     window = Window(start_s=start_s, end_s=end_s)
     pressure = _share(waited_s, wall_s)
-    return TimedPass(times, window, wall_s, pressure, _value(loss), clock.mean_hz())
+    compile_s = compilation.spent_s() - compiled_s if compilation.graphs() else None
+    return TimedPass(times, window, wall_s, pressure, _value(loss), clock.mean_hz(), compile_s)
+
+
+def unhindered_s(trainer: Trainer, feed: Iterator[Sequence[Tensor]]) -> float | None:
+    """Host time to queue one step on an idle device, the median of a few; None without a queue.
+
+    In a timed pass the queue is full where the device is the slower one, and holds the host back.
+    """
+    if trainer.device.type != "cuda":
+        return None
+    times = []
+    for _ in range(UNHINDERED_STEPS):
+        placed = trainer.place(next(feed))
+        drain(trainer.device)
+        from_s = time.perf_counter()
+        trainer.step(placed)
+        times.append(time.perf_counter() - from_s)
+    return statistics.median(times)
 
 
 def _items(device: torch.device) -> list[_Queued]:

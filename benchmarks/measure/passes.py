@@ -215,13 +215,15 @@ class Passes:
     def _synth(self, ring: Iterator[Batch], seed: int) -> contracts.Pass:
         scale = self._trainer.scale
         with flags.collector(self._trainer.recipe):
+            host_s = loop.unhindered_s(self._trainer, ring)
             self._trainer.rewind(seed)
             # FULL may have been much slower, so these steps tell how long a block has to be.
             refill = loop.run(self._trainer, ring, _after(REFILL_STEPS))
             step_s = statistics.fmean(refill.times.step)
             rule = StopRule(self.protocol, block_length(step_s, self.protocol))
             timed = loop.run(self._trainer, ring, self.watched("synth", rule), self._clock)
-        return self._summary("synth", timed, rule, scale)
+        summary = self._summary("synth", timed, rule, scale)
+        return summary.model_copy(update={"host_s": host_s})
 
     def _summary(
         self, name: str, timed: loop.TimedPass, rule: StopRule, scale: float

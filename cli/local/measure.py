@@ -25,10 +25,12 @@ from worker.device import nvml
 from worker.device.usable import Unusable
 from worker.settings import Settings, visible_devices
 
+LONGEST_S = 86_400.0
 UNLIKE_A_WORKER = {"canary_every_s": 0.0, "throttle_retries": 0, "worker_target": ""}
 """No canary, because no nodes are compared; no repetition of throttled runs; what is installed is
 measured."""
-LONGEST_S = 86_400.0
+ON_A_GPU = {"canary_every_s": LONGEST_S}
+"""One canary, because its rates are those that a verdict holds the case against."""
 
 
 class DeviceHeld(Stop):
@@ -147,6 +149,8 @@ def set_up(
     try:
         contained = containment.choose(settings.containment, settings.device)[0]
         with workspace() as folder:
+            if gpu is not None:
+                settings = settings.model_copy(update=ON_A_GPU | {"folder": folder})
             local = launch.Local(folder, our_packages())
             yield LocalRunner(settings, supervisor.Station(settings, contained, gauge), local)
     except containment.Unavailable as error:

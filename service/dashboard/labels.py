@@ -40,6 +40,7 @@ BOTTLENECKS = {
     Bottleneck.COMPUTE: "Arithmetic",
     Bottleneck.MEMORY: "Memory bandwidth",
     Bottleneck.MIXED: "Device, mixed",
+    Bottleneck.LATENCY: "Small kernels",
     Bottleneck.DEVICE: "Device",
     Bottleneck.UNKNOWN: "Unknown",
 }
@@ -75,6 +76,9 @@ EVIDENCE = {
     "enqueue": ("Queuing", "of the step the host needs to queue the device's work"),
     "drained": ("Drained", "of the steps found the device idle"),
     "busy": ("Device busy", "of the step at least one kernel ran"),
+    "compiling": ("Compiling", "of the step the compiler worked"),
+    "small_kernels": ("Small kernels", "of the kernels' time cannot fill the device"),
+    "reached": ("Reached", "of its own rates, while the device worked"),
     "exposed_communication": ("Communication", "of the step the device waits for other devices"),
     "memory_share": ("Memory traffic", "of the least time that the device's peaks allow"),
     "memory_share_fused": ("Memory traffic, fused", "of that, with pointwise operations fused"),
@@ -90,6 +94,10 @@ EVIDENCE = {
 
 CANARY = {
     "gemm_flop_s": ("matrix product", "FLOP/s"),
+    "gemm_fp16_flop_s": ("product in fp16", "FLOP/s"),
+    "gemm_tf32_flop_s": ("product in tf32", "FLOP/s"),
+    "gemm_fp32_flop_s": ("product in fp32", "FLOP/s"),
+    "gemm_fp8_flop_s": ("product in fp8", "FLOP/s"),
     "copy_b_s": ("copy on the device", "B/s"),
     "h2d_pinned_b_s": ("host to device, pinned", "B/s"),
     "h2d_pageable_b_s": ("host to device, pageable", "B/s"),

@@ -146,6 +146,14 @@ def test_a_noisy_loader_does_not_hide_that_the_step_is_faster() -> None:
     assert hill_climb.gain(slower, base) == pytest.approx(0.9)
 
 
+def test_a_step_that_got_slower_is_only_kept_for_what_moves_the_loader() -> None:
+    base = Rung(RESNET, Status.OK, "", 100.0, 120.0, 0.001, 0.001)
+    by_chance = replace(base, full=106.0, synth=114.6, move=Move("compile", "default", ""))
+    assert not hill_climb.helped(by_chance, base)
+    assert hill_climb.helped(replace(by_chance, move=Move("decode", "gpu", "")), base)
+    assert hill_climb.helped(replace(by_chance, noise_synth=0.1), base)
+
+
 def test_a_faster_step_behind_a_slow_loader_is_kept_for_what_it_gives_without_it() -> None:
     best = summit(Machine(read_s=4.0, step_s=0.1, factors=TUNED, cpus=2))
     assert best.verdict is not None

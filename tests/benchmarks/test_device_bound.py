@@ -4,8 +4,17 @@ import pytest
 from builders.measured import a_pass, a_replicate
 from builders.profiled import COMPUTE, H200, MEMORY, MIXED, a_demand, a_profile, profiled
 
-from benchmarks.contracts import Bottleneck, Operation, Profile, Replicate, Synchronization
-from benchmarks.diagnosis.bottleneck import Ceilings, roofline
+from benchmarks.contracts import (
+    Bottleneck,
+    Compilation,
+    Operation,
+    Profile,
+    Replicate,
+    Synchronization,
+)
+from benchmarks.diagnosis.conclude import ceilings
+from benchmarks.diagnosis.disturbances import THROTTLED
+from benchmarks.diagnosis.roofline import Ceilings, roofline
 from benchmarks.diagnosis.verdict import HOST_SYNC, diagnose
 
 MATRIX = {"gemm": 0.08, "pointwise": 0.015}
@@ -120,6 +129,97 @@ def test_a_graph_of_short_kernels_is_not_overhead() -> None:
     graphed = profiled(a_profile(0.06, MATRIX, COMPUTE), a_pass(0.1, enqueue_s=0.01, drained=0.9))
     verdict = diagnose((graphed,), H200)
     assert (verdict.bottleneck, verdict.confidence) == (Bottleneck.MIXED, "low")
+
+
+@pytest.mark.parametrize(("busy_s", "reached"), [(0.098, 0.01), (0.06, 0.01), (0.06, None)])
+def test_kernels_too_small_to_fill_the_device_are_a_limit_of_their_own(
+    busy_s: float, reached: float | None
+) -> None:
+    """A recurrent net as one graph had been told to be limited by memory, at 0.2 % of its rates."""
+    demands = [a_demand(0.0, reached * busy_s * 4.28e12)] if reached else []
+    profile = a_profile(busy_s, MATRIX, demands, small_s=0.09)
+    graphed = profiled(profile, a_pass(0.1, enqueue_s=0.01, drained=0.0))
+    verdict = diagnose((graphed,), H200)
+    assert verdict.bottleneck is Bottleneck.LATENCY
+    assert verdict.confidence == ("high" if reached else "low")
+    assert ("1.0% of its own rates" in verdict.sentence) == bool(reached)
+    assert "larger batch" in verdict.suggestions[0].sentence
+
+
+def test_small_kernels_that_reach_the_devices_rates_are_no_limit() -> None:
+    profile = a_profile(0.098, MATRIX, COMPUTE, small_s=0.09)
+    assert diagnose((profiled(profile),), H200).bottleneck is Bottleneck.COMPUTE
+
+
+def test_a_busy_device_far_from_its_rates_is_neither_arithmetic_nor_bandwidth() -> None:
+    profile = a_profile(0.098, MATRIX, [a_demand(0.0, 0.05 * 0.098 * 4.28e12)], small_s=0.0)
+    verdict = diagnose((profiled(profile),), H200)
+    assert (verdict.bottleneck, verdict.confidence) == (Bottleneck.MIXED, "low")
+    assert "reaches 5% of its own rates" in verdict.sentence
+
+
+def test_a_wait_that_has_a_line_is_the_first_suggestion() -> None:
+    waits = [Synchronization(what=".item()", source="model.py:114", calls=48)]
+    waits.append(Synchronization(what=".cpu()", source="model.py:9", calls=2))
+    verdict = diagnose((busy_host(a_profile(0.026, MATRIX, waits=waits)),), H200)
+    assert verdict.suggestions[0].axis is None
+    assert verdict.suggestions[0].sentence == (
+        "model.py:114 makes the host wait for the device 48 times a step (.item()), and the device "
+        "is idle for 74% of it: without waits up to x3.85."
+    )
+    busy = diagnose((busy_host(a_profile(0.098, MATRIX, waits=waits)),), H200)
+    assert busy.suggestions == (), "the waits cost nothing"
+
+
+def test_a_step_that_asks_the_driver_for_memory_says_so() -> None:
+    verdict = diagnose((busy_host(a_profile(0.04, MATRIX, allocations=4.0)),), H200)
+    assert verdict.bottleneck is Bottleneck.OVERHEAD
+    assert "gives it back 4 times" in verdict.sentence
+    assert "empty_cache" in verdict.suggestions[0].sentence
+
+
+def test_a_compiler_at_work_in_the_steps_is_the_limit_however_noisy_they_are() -> None:
+    noisy = a_pass(0.1, noise=0.6).model_copy(update={"compile_s": 4.0})
+    again = Compilation(graphs=9, recompiles={"mode ==  'a'": 3, "size": 5})
+    replicate = profiled(a_profile(0.02, MATRIX), noisy)
+    verdict = diagnose((replicate.model_copy(update={"compilation": again}),), H200)
+    assert (verdict.bottleneck, verdict.confidence) == (Bottleneck.OVERHEAD, "high")
+    assert "80% of the step" in verdict.sentence
+    assert "8 times, for example because this did not hold: size." in verdict.sentence
+    assert "up to x5.00" in verdict.suggestions[0].sentence
+    quiet = a_pass(0.1).model_copy(update={"compile_s": 0.0})
+    assert "compiler" not in diagnose((profiled(a_profile(0.098), quiet),), H200).sentence
+
+
+def test_time_that_a_full_queue_holds_the_host_is_not_time_that_it_needs() -> None:
+    held = a_pass(0.1, enqueue_s=0.099, drained=0.0)
+    profile = a_profile(0.08, MATRIX)
+    assert diagnose((profiled(profile, held),), H200).bottleneck is Bottleneck.OVERHEAD
+    free = held.model_copy(update={"host_s": 0.02})
+    verdict = diagnose((profiled(profile, free),), H200)
+    assert verdict.bottleneck is not Bottleneck.OVERHEAD
+    assert verdict.evidence["enqueue"] == pytest.approx(0.2)
+
+
+def test_a_throttled_device_is_said_to_be_one() -> None:
+    replicate = profiled(a_profile(0.098, MATRIX, COMPUTE))
+    throttled = replicate.model_copy(update={"flags": (THROTTLED,)})
+    assert "held its clock back" not in diagnose((replicate,), H200).sentence
+    assert "held its clock back" in diagnose((throttled,), H200).sentence
+
+
+def test_a_device_is_held_against_what_its_own_canary_reached() -> None:
+    """An L40S is in no table of peaks; its canary tells all that a verdict needs."""
+    facts = {"hw.device": "cuda", "hw.gpu.name": "NVIDIA L40S", "hw.gpu.sm_count": "142"}
+    assert ceilings(facts, {}) is None
+    own = ceilings(facts, {"gemm_flop_s": 180e12, "copy_b_s": 0.6e12})
+    assert own == Ceilings(0.6e12, {"bf16": 180e12})
+    assert ceilings({"hw.device": "cpu"}, {"gemm_flop_s": 1e12, "copy_b_s": 1e10}) is None
+    h200 = {"hw.device": "cuda", "hw.gpu.name": "NVIDIA H200", "hw.gpu.sm_count": "132"}
+    mixed = ceilings(h200, {"gemm_flop_s": 700e12})
+    assert mixed is not None
+    assert mixed.flop_per_s["bf16"] == 700e12
+    assert mixed.flop_per_s["fp32"] == 51e12
 
 
 def test_a_scaler_that_waits_makes_overhead_uncertain_and_no_longer_unknown() -> None:

@@ -16,6 +16,7 @@ from benchmarks.diagnosis.suggestions import (
     moves,
     other_moves,
     suggest,
+    with_move,
 )
 
 GPU = Place("cuda", 16)
@@ -285,6 +286,28 @@ def test_a_factor_that_no_machine_can_give_is_told_of_no_neighbour() -> None:
     for rates in ((5e-324, 1e100), (0.0, 1.0), (1.0, 1e100)):
         beside = [Neighbour(CASE, rates[0]), Neighbour(moved, rates[1])]
         assert all(one.speedup is None for one in suggest(CASE, COMPUTE, GPU, beside))
+
+
+def test_changes_of_the_code_come_first_and_are_kept() -> None:
+    change = Suggestion(sentence="model.py:114 makes the host wait.")
+    verdict = COMPUTE.model_copy(update={"suggestions": (change,)})
+    beside = [
+        Neighbour(CASE, 100.0),
+        Neighbour(with_move(CASE, Move("precision", "bf16", "")), 200.0),
+    ]
+    advice = suggest(CASE, verdict, GPU, beside)
+    assert advice[0] == change
+    assert (advice[1].axis, advice[1].speedup) == ("precision", 2.0)
+    assert len(advice) <= MOST
+
+
+def test_no_share_within_the_noise_is_a_reason() -> None:
+    shares = {"time_gemm": 0.9, "time_optimizer": 0.06, "noise": 0.01}
+    verdict = COMPUTE.model_copy(update={"evidence": shares})
+    axes = {move.axis for move in moves(CASE, verdict, GPU)}
+    assert "optimizer" in axes
+    noisy = verdict.model_copy(update={"evidence": {**shares, "noise": 0.08}})
+    assert "optimizer" not in {move.axis for move in moves(CASE, noisy, GPU)}
 
 
 def test_a_case_of_another_version_keeps_what_it_suggested() -> None:

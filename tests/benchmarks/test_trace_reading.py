@@ -60,6 +60,16 @@ def test_a_long_pause_between_queued_kernels_has_another_cause() -> None:
     assert profile.idle_s["other"] >= 100e-6
 
 
+def test_kernels_of_few_blocks_or_of_no_length_are_small() -> None:
+    sizes = [(100.0, 300.0, 8.0), (410.0, 200.0, 0.03), (700.0, 4.0, 8.0)]
+    events = [step(1, 0.0, 1_000.0)]
+    for number, (start, length, blocks) in enumerate(sizes):
+        events.append(launch(number, start - 5.0))
+        events.append(kernel(number, start, length, blocks_per_sm=blocks))
+    assert read(*events).small_s == pytest.approx(204e-6)
+    assert read(*steps_of(ONE, ONE)).small_s is None, "this trace tells no sizes"
+
+
 def test_two_streams_that_work_at_once_are_busy_once() -> None:
     events = steps_of(ONE, ONE)
     events += [launch(901, 90.0), kernel(901, 100.0, 300.0, "ncclAllReduce", stream=20)]

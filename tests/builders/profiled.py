@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from builders.measured import a_pass, a_replicate
 
 from benchmarks.contracts import Demand, Operation, Pass, Profile, Replicate, Synchronization
-from benchmarks.diagnosis.bottleneck import Ceilings
+from benchmarks.diagnosis.roofline import Ceilings
 
 H200 = Ceilings(4.28e12, {"bf16": 802e12, "tf32": 381e12, "fp32": 51e12})
 """What an NVIDIA H200 was measured to reach: copy, and matrix products of each arithmetic."""
@@ -34,6 +34,8 @@ def a_profile(
     exposed_s: float = 0.0,
     waits: Sequence[Synchronization] = (),
     operations: Sequence[Operation] = (),
+    small_s: float | None = None,
+    allocations: float = 0.0,
 ) -> Profile:
     """A profile of five steps."""
     return Profile(
@@ -47,6 +49,8 @@ def a_profile(
         demands=tuple(demands),
         synchronizations=tuple(waits),
         operations=tuple(operations),
+        small_s=small_s,
+        device_allocations=allocations,
     )
 
 

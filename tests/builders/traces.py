@@ -28,10 +28,16 @@ def launch(correlation: int, ts: float, name: str = "cudaLaunchKernel", tid: int
 
 
 def kernel(
-    correlation: int, ts: float, dur: float, name: str = "sm90_gemm_bf16", stream: int = 7
+    correlation: int,
+    ts: float,
+    dur: float,
+    name: str = "sm90_gemm_bf16",
+    stream: int = 7,
+    blocks_per_sm: float | None = None,
 ) -> Event:
     """What that call had the device do."""
-    return span("kernel", name, ts, dur, stream, correlation=correlation, stream=stream)
+    sizes = {} if blocks_per_sm is None else {"blocks per SM": blocks_per_sm}
+    return span("kernel", name, ts, dur, stream, correlation=correlation, stream=stream, **sizes)
 
 
 def a_trace_file(name: str = "sm90_gemm_bf16") -> bytes:

@@ -13,6 +13,8 @@ GAP_S = 30e-6
 """Longest pause that a device needs from one kernel to the next (HTA's rule)."""
 TOP = 12
 """Operations that are told by name and line."""
+SMALL_S = 5e-6
+"""A shorter kernel mostly starts and ends: an empty one takes some 2 us."""
 AT = "throughline.at "
 """Prefix of the annotation that `observation` puts around each operation; its line follows."""
 
@@ -44,6 +46,7 @@ def read(timeline: Timeline, places: Places | None = None) -> Profile:
         kernels=len(work) / periods,
         launches=_launches(timeline) / periods,
         seconds={kind: seconds / periods for kind, seconds in sorted(kinds.items())},
+        small_s=_small_s(work, periods),
         idle_s={cause: s / periods for cause, s in _idle(work, window, timeline.on_gpu).items()},
         exposed_communication_s=max(0.0, length(busy) - length(silent)) / periods,
         operations=_operations(work, periods, places or {}),
@@ -81,6 +84,13 @@ def _launches(timeline: Timeline) -> int:
     if len(timeline.steps) == 1:
         last = timeline.steps[0][1]
     return bisect_left(timeline.launches, last) - bisect_left(timeline.launches, first)
+
+
+def _small_s(work: Sequence[DeviceSpan], periods: int) -> float | None:
+    """Seconds per step in kernels that cannot fill the device; None where no size is known."""
+    sized = [(item, item.blocks_per_sm) for item in work if item.blocks_per_sm is not None]
+    small = (item.self_s for item, blocks in sized if blocks < 1 or item.self_s < SMALL_S)
+    return sum(small) / periods if sized else None
 
 
 def _cut(work: Iterable[DeviceSpan], window: Span) -> list[Span]:

@@ -17,7 +17,7 @@ import torch
 from torch.profiler import ProfilerActivity, schedule
 
 from benchmarks.contracts import Profile
-from benchmarks.measure.conditions import allocator_retries
+from benchmarks.measure.conditions import allocator_retries, device_allocations
 from benchmarks.measure.failures import first_line
 from benchmarks.measure.profile import reading, timeline
 from benchmarks.measure.profile.observation import Observation, Observer, implicit_waits
@@ -26,6 +26,7 @@ from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
 
 WAIT, WARM_UP, ACTIVE = 1, 2, 5
+STEPS = WAIT + WARM_UP + ACTIVE
 REFUSED = (
     "The driver recorded no kernel: profiling is not permitted here "
     "(NVreg_RestrictProfilingToAdminUsers, or a container without the capability)."
@@ -38,7 +39,7 @@ def profile(trainer: Trainer, ring: Sequence[Batch], keep: Path | None = None) -
 
     The trace goes into the file ``keep``, gzipped if its name ends in ``.gz``.
     """
-    retries = allocator_retries(trainer.device)
+    retries, allocations = allocator_retries(trainer.device), device_allocations(trainer.device)
     try:
         steady = _timed(trainer, ring, keep)
         if trainer.device.type == "cuda" and not steady.on_gpu:
@@ -48,6 +49,7 @@ def profile(trainer: Trainer, ring: Sequence[Batch], keep: Path | None = None) -
         return Profile(absent=_sentence("The profile could not be taken", error))
     update: dict[str, Any] = {
         "allocator_retries": allocator_retries(trainer.device) - retries,
+        "device_allocations": (device_allocations(trainer.device) - allocations) / STEPS,
         "fragmentation": _fragmentation(trainer.device),
     }
     if steady.graphed:
@@ -132,9 +134,9 @@ def _timed(trainer: Trainer, ring: Sequence[Batch], keep: Path | None) -> timeli
                 on_trace_ready=lambda ready: ready.export_chrome_trace(str(path)),
             ) as profiler,
         ):
-            for number in range(WAIT + WARM_UP + ACTIVE):
+            for number in range(STEPS):
                 trainer.step(trainer.place(next(feed)))
-                if number == WAIT + WARM_UP + ACTIVE - 1:
+                if number == STEPS - 1:
                     drain(trainer.device)  # what is still queued belongs to the trace
                 profiler.step()
         return timeline.read(_events(path))

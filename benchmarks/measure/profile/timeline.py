@@ -41,6 +41,8 @@ class DeviceSpan:
     """Without what it called; a kernel calls nothing."""
     queued_s: float | None = None
     """When the host launched it; None where the trace does not tell."""
+    blocks_per_sm: float | None = None
+    """Blocks of a kernel's grid over the device's SMs; None for a copy and on a CPU."""
 
     @property
     def kind(self) -> str:
@@ -139,6 +141,7 @@ def _kernels(
             end_s=_s(end, zero_us),
             self_s=(end - start) / 1e6,
             queued_s=_s(float(entry.event["ts"]), zero_us) if entry else None,
+            blocks_per_sm=event.get("args", {}).get("blocks per SM"),
         )
 
 

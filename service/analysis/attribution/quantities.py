@@ -245,8 +245,8 @@ def _bottleneck(before: Sequence[Measurement], after: Sequence[Measurement]) -> 
 
 
 def _same_but_finer(old: str, new: str) -> bool:
-    finer = {Bottleneck.COMPUTE.value, Bottleneck.MEMORY.value, Bottleneck.MIXED.value}
-    return Bottleneck.DEVICE.value in (old, new) and bool(finer & {old, new})
+    finer = {Bottleneck.COMPUTE, Bottleneck.MEMORY, Bottleneck.MIXED, Bottleneck.LATENCY}
+    return Bottleneck.DEVICE.value in (old, new) and not finer.isdisjoint((old, new))
 
 
 def _limit(measurement: Measurement) -> str | None:

@@ -91,7 +91,10 @@ def test_no_other_headline_is_doubted_for_the_stall() -> None:
 
 def test_all_evidence_is_a_share_that_is_explained() -> None:
     kinds = dict.fromkeys(labels.KINDS, 0.01)
-    replicate = STEADY.replicates[0].model_copy(update={"profile": a_profile(0.09, kinds, MIXED)})
+    profile = a_profile(0.09, kinds, MIXED, small_s=0.01)
+    compiled = STEADY.replicates[0].synth.model_copy(update={"compile_s": 0.0})
+    update = {"profile": profile, "synth": compiled}
+    replicate = STEADY.replicates[0].model_copy(update=update)
     found = diagnose([replicate, *STEADY.replicates[1:]], H200).evidence
     kernels = set(catalog.axes()["attention"].values) - {"auto"}
     assert set(found) | {f"attention_{kernel}" for kernel in kernels} == set(labels.EVIDENCE)

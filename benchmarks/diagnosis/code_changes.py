@@ -1,0 +1,64 @@
+"""Suggests changes of the measured code that no axis can make, from the evidence. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.contracts import Bottleneck, Suggestion, Synchronization
+from benchmarks.diagnosis.bottleneck import BUSY, RECOMPILING, Evidence, Seen
+
+MOST = 2
+"""Changes that a verdict suggests: the third place is left for a value of an axis."""
+
+
+def worth_a_try(
+    limit: Bottleneck, seen: Seen | None, evidence: Evidence, bounds: Evidence
+) -> tuple[Suggestion, ...]:
+    """Return the changes that may lift the limit, the most promising first.
+
+    None is suggested whose bound is within the noise of the measurement.
+    """
+    sentences: list[str] = []
+    if seen is not None and _gaps_are_certain(evidence, bounds):
+        sentences += _about_waits(seen.waits, bounds)
+        sentences += _about_memory(seen.allocations)
+    if RECOMPILING <= evidence.get("compiling", 0.0) < 1.0:
+        sentences.append(_about_recompiles(evidence["compiling"]))
+    if limit is Bottleneck.LATENCY:
+        sentences.append(
+            "A larger batch, or fewer and larger kernels: "
+            f"{evidence['small_kernels']:.0%} of the kernels' time cannot fill the device."
+        )
+    return tuple(Suggestion(sentence=sentence[:500]) for sentence in sentences[:MOST])
+
+
+def _gaps_are_certain(evidence: Evidence, bounds: Evidence) -> bool:
+    gain = bounds.get("without_launch_gaps", 1.0) - 1.0
+    return evidence.get("busy", 1.0) <= BUSY and gain > evidence.get("noise", 0.0)
+
+
+def _about_waits(waits: Sequence[Synchronization], bounds: Evidence) -> list[str]:
+    if not waits:
+        return []
+    worst, bound = max(waits, key=lambda wait: wait.calls), bounds["without_launch_gaps"]
+    times = "once" if worst.calls == 1 else f"{worst.calls:,} times"
+    return [
+        f"{worst.source} makes the host wait for the device {times} a step ({worst.what}), and the "
+        f"device is idle for {1 - 1 / bound:.0%} of it: without waits up to x{bound:.2f}."
+    ]
+
+
+def _about_memory(allocations: float) -> list[str]:
+    if allocations < 1.0:
+        return []
+    return [
+        "No torch.cuda.empty_cache() in the step, a smaller batch, or fewer sizes of tensors: the "
+        f"driver gives memory or takes it back {allocations:,.0f} times a step."
+    ]
+
+
+def _about_recompiles(share: float) -> str:
+    return (
+        "Keep fixed what the compiler guards, or compile with dynamic=True: without compiling anew "
+        f"up to x{1 / (1 - share):.2f}."
+    )
