@@ -66,6 +66,15 @@ class CaseVerdict(StrEnum):
     """Too few pairs were measured on an undisturbed device."""
 
 
+class NoiseSource(StrEnum):
+    """What the noise between pairs is known by."""
+
+    GATES = "gates"
+    """Earlier gates of the case on the same kind of device."""
+    SERIES = "series"
+    """Processes of one night in the case's own history."""
+
+
 REGRESSIONS = frozenset({CaseVerdict.WORSE, CaseVerdict.BROKEN, CaseVerdict.PARITY})
 GOOD = frozenset({CaseVerdict.BETTER, CaseVerdict.SAME, CaseVerdict.ALLOWED, CaseVerdict.NOT_WORSE})
 
@@ -92,6 +101,8 @@ class MetricFinding(Document):
     clock: FiniteFloat | None = None
     """Share by which the contender's clock was higher; ``change`` is at one clock then. None where
     it is as measured."""
+    noise: FiniteFloat | None = None
+    """Standard deviation between pairs, as a share, of what was compared."""
 
 
 class CaseFinding(Document, Generic[S]):
@@ -139,6 +150,31 @@ class GateDecision(Document, Generic[S]):
 
 class CaseFindingView(CaseFinding[str]):
     """The finding on one case, in words."""
+
+
+class CaseForecast(Document, Generic[S]):
+    """What a gate expects of one case before its first pair, about the rule's first metric.
+
+    None is what nobody knows yet.
+    """
+
+    case_key: str
+    noise: FiniteFloat | None = None
+    """Standard deviation between pairs, as a share."""
+    known_by: NoiseSource | None = None
+    pairs: FiniteFloat | None = None
+    """Mean number until equal revisions are decided."""
+    duration_s: FiniteFloat | None = None
+    """Of so many pairs on an idle worker."""
+    most_pairs: int
+    """Pairs that the policy, or what the other cases leave of the budget, allows."""
+    change: FiniteFloat
+    """The change for the worse that the gate is to see: the limit and its margin."""
+    chance: FiniteFloat | None = None
+    """Power: the probability that a change of that size is called a regression in time."""
+    reachable: FiniteFloat | None = None
+    """Minimum detectable effect: the smallest change that is called one in 80 of 100 gates."""
+    sentence: S
 
 
 class DecisionView(GateDecision[str]):

@@ -78,6 +78,14 @@ def _as_measured(by: float, low: float, high: float, *, rising: bool) -> str:
     return f"{change} ({between})"
 
 
+def _few(share: float) -> str:
+    return f"{share * 100:.2g}{formats.NBSP}%"
+
+
+def _of_100(chance: float) -> str:
+    return f"{min(round(chance * 100), 99)} of 100"  # nobody knows the noise well enough for all
+
+
 def _case(sentence: str, accidents: Sequence[Statement]) -> str:
     return _plain(" ".join([sentence, *map(say, accidents)]))
 
@@ -439,6 +447,21 @@ WORDS: dict[str, Words] = {
     ),
     "several_devices": "Not measured on one device, so there is nothing to compare.",
     "several_hardware": "Not measured on the same hardware and data: nothing to compare.",
+    # the gate: one case, before it begins
+    "noise_unknown": (
+        "Noise between pairs is not known yet: no earlier gate and no processes of one night on "
+        "such a device."
+    ),
+    "budget_short": "The budget leaves too little time for {pairs} pairs.",
+    "within_reach": lambda noise, pairs, spent_s, chance, change, **_: _plain(
+        f"Noise of {_few(noise)} between pairs; about {formats.counted(round(pairs), 'pair')} "
+        f"({formats.duration(spent_s)}); sees a {_few(change)} change in {_of_100(chance)} gates."
+    ),
+    "out_of_reach": lambda noise, chance, change, reachable, most, of_budget, **_: _plain(
+        f"Noise of {_few(noise)} between pairs; {_few(change)} is out of reach in "
+        f"{f'the {most} pairs that the budget has time for' if of_budget else f'{most} pairs'} "
+        f"(seen in {_of_100(chance)} gates), {_few(reachable)} is not."
+    ),
     # the gate: all cases
     "tally": lambda **counts: ", ".join(
         f"{count} {verdict.replace('_', ' ')}" for verdict, count in counts.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from statistics import fmean, stdev
 
 from benchmarks.contracts import Direction
 from service.analysis.gate.one_clock import AtOneClock, also_as_measured, at_one_clock
@@ -91,6 +91,7 @@ def _finding(name: str, pairs: list[Pair], levels: Levels, *, last: bool) -> Met
         strict_high=strict_high,
         consistent=strict.consistent and plain.consistent,
         clock=math.expm1(fmean(at_one.clocks)) if at_one is not None else None,
+        noise=stdev(measured if at_one is None else at_one.differences),
     )
 
 

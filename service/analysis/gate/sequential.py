@@ -21,7 +21,7 @@ difference aside; both hold, and so does what they have in common.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,18 +89,40 @@ def estimate(
         raise ValueError("a difference is not a finite number")
     if len(values) < min_pairs:
         return None
+    looks = intervals(
+        values[None], error=error, min_pairs=min_pairs, max_pairs=max_pairs, last=last
+    )
+    *_, (lows, highs, agree) = looks
+    low, high = float(lows[0]), float(highs[0])
+    middle = min(max(_middle(values), low), high)
+    return Estimate(middle, low, high, len(values), bool(agree[0]))
+
+
+Looks = tuple[Values, Values, npt.NDArray[np.bool_]]
+"""Of one look at many gates: the low and the high ends, and which gates' looks agree so far."""
+
+
+def intervals(
+    gates: Values, *, error: float, min_pairs: int, max_pairs: int, last: bool = False
+) -> Iterator[Looks]:
+    """Yield what holds after each look at many gates at once; a row has the pairs of one gate."""
     shares = _shares(min_pairs, max_pairs)
-    low, high = -math.inf, math.inf
-    newest = (low, high)
-    for count in range(min_pairs, len(values) + 1):
+    low, high = np.full(len(gates), -math.inf), np.full(len(gates), math.inf)
+    for count in range(min_pairs, gates.shape[1] + 1):
         spent = shares[count - min_pairs]
-        if last and count == len(values):
+        if last and count == gates.shape[1]:
             spent = math.fsum(shares[count - min_pairs :])
-        newest = _look(values[:count], error * spent)
-        low, high = max(low, newest[0]), min(high, newest[1])
-    consistent = low <= high
-    low, high = (low, high) if consistent else newest
-    return Estimate(min(max(_middle(values), low), high), low, high, len(values), consistent)
+        newest = _look(gates[:, :count], error * spent)
+        low, high = np.maximum(low, newest[0]), np.minimum(high, newest[1])
+        agree = low <= high
+        yield np.where(agree, low, newest[0]), np.where(agree, high, newest[1]), agree
+
+
+def half_width(deviation: float, count: int, error: float, min_pairs: int, max_pairs: int) -> float:
+    """Half of the last look's interval at ``count`` pairs that deviate by so much."""
+    error *= math.fsum(_shares(min_pairs, max_pairs)[count - min_pairs :])
+    error *= 1.0 if count < TRIMMED_FROM else 1 - TRIMMED_SHARE
+    return float(stdtrit(count - 1, 1 - error / 2)) * max(deviation, FLOOR) / math.sqrt(count)
 
 
 def _shares(min_pairs: int, max_pairs: int) -> list[float]:
@@ -113,32 +135,33 @@ def _middle(values: Values) -> float:
     return float(kept.mean())
 
 
-def _look(values: Values, error: float) -> tuple[float, float]:
-    """One look's interval; it misses with a probability of at most ``error``."""
-    if len(values) < TRIMMED_FROM:
+def _look(values: Values, error: float) -> tuple[Values, Values]:
+    """One look's interval for each row; it misses with a probability of at most ``error``."""
+    if values.shape[1] < TRIMMED_FROM:
         return _student(values, error)
     low, high = _student(values, error * (1 - TRIMMED_SHARE))
     trimmed_low, trimmed_high = _trimmed(values, error * TRIMMED_SHARE / TRIMMED_TAIL)
-    both = max(low, trimmed_low), min(high, trimmed_high)
-    return both if both[0] <= both[1] else (low, high)
+    both = np.maximum(low, trimmed_low), np.minimum(high, trimmed_high)
+    meet = both[0] <= both[1]
+    return np.where(meet, both[0], low), np.where(meet, both[1], high)
 
 
-def _student(values: Values, error: float) -> tuple[float, float]:
-    count = len(values)
-    spread = max(float(values.std(ddof=1)), FLOOR) / math.sqrt(count)
-    return _around(float(values.mean()), spread, count - 1, error)
+def _student(values: Values, error: float) -> tuple[Values, Values]:
+    count = values.shape[1]
+    spread = np.maximum(values.std(axis=1, ddof=1), FLOOR) / math.sqrt(count)
+    return _around(values.mean(axis=1), spread, count - 1, error)
 
 
-def _trimmed(values: Values, error: float) -> tuple[float, float]:
+def _trimmed(values: Values, error: float) -> tuple[Values, Values]:
     """Yuen's interval (1974) with one value set aside at either end."""
-    ordered = np.sort(values)
-    count, kept = len(ordered), ordered[1:-1]
-    pulled_in = np.concatenate((kept[:1], kept, kept[-1:]))
-    deviation = max(float(pulled_in.std(ddof=1)), FLOOR)
-    spread = deviation * math.sqrt((count - 1) / (len(kept) * (len(kept) - 1)))
-    return _around(float(kept.mean()), spread, len(kept) - 1, error)
+    kept = np.sort(values, axis=1)[:, 1:-1]
+    count, left = values.shape[1], kept.shape[1]
+    pulled_in = np.hstack((kept[:, :1], kept, kept[:, -1:]))
+    deviation = np.maximum(pulled_in.std(axis=1, ddof=1), FLOOR)
+    spread = deviation * math.sqrt((count - 1) / (left * (left - 1)))
+    return _around(kept.mean(axis=1), spread, left - 1, error)
 
 
-def _around(middle: float, spread: float, freedom: int, error: float) -> tuple[float, float]:
+def _around(middle: Values, spread: Values, freedom: int, error: float) -> tuple[Values, Values]:
     half = float(stdtrit(freedom, 1 - error / 2)) * spread
     return middle - half, middle + half
