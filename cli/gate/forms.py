@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from xml.etree import ElementTree as ET
@@ -199,6 +199,26 @@ class Shown:
         remark = ET.SubElement(element, tag, message=message)
         if tag != "skipped":
             remark.set("type", case.verdict)
+
+
+def forecast(cases: Sequence[schemas.CaseForecast[str]]) -> Iterator[str]:
+    """Yield what to expect of each case, the time for all of them, and of how many nobody knows."""
+    known = [case for case in cases if case.noise is not None]
+    unknown = [case for case in cases if case.noise is None]
+    for case in known:
+        yield f"{case.case_key}: {_lower(case.sentence)}"
+    if unknown:
+        several = f"{len(unknown)} of {len(cases)} cases"
+        whose = unknown[0].case_key if len(unknown) == 1 else several
+        yield f"{whose}: {_lower(unknown[0].sentence)}"
+    elif known and all(case.duration_s for case in known):
+        span = formats.duration(sum(case.duration_s or 0.0 for case in known))
+        sentence = f"Equal revisions are decided in about {span} on an idle worker."
+        yield sentence.replace(formats.NBSP, " ")
+
+
+def _lower(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
 
 
 def _cells(case: schemas.CaseFindingView) -> tuple[str, ...]:

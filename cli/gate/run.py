@@ -74,6 +74,8 @@ def _decided(url: str, order: GateOptions) -> tuple[ComparisonView, str]:
         try:
             if estimate := cli_estimate.of_gate(request, client.catalog()):
                 remark(estimate)
+            for line in forms.forecast(begun.forecast):
+                remark(line)
             text = until_decided(client, begun, Console(stderr=True), budget_s)
         except KeyboardInterrupt:
             read(ComparisonView, client.send_text("POST", "comparisons", begun.id, "cancel"))

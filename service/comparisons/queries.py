@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from service import models
 from service.analysis import gate
-from service.comparisons import comparison_jobs, worker_choice
+from service.comparisons import comparison_jobs, forecasts, worker_choice
 from service.comparisons.advance import NONE_KNOWN
 from service.database import paging
 from service.errors import NotFound
@@ -45,6 +45,7 @@ def load_comparison(session: Session, comparison_id: str, now: datetime) -> sche
         note=_note(session, row, now),
         decision=None if row.decision is None else shown,
         so_far=shown,
+        forecast=forecasts.of(session, row, request),
         page=f"/comparisons/{row.id}",
     )
 

@@ -10,7 +10,7 @@ from pydantic import Field, FiniteFloat, model_validator
 
 from benchmarks.contracts import Case, Contract, Flag, Labels, Name, Protocol, Revision
 from service.schemas.document import Document
-from service.schemas.gate import DecisionView, Outcome
+from service.schemas.gate import CaseForecast, DecisionView, Outcome
 from service.schemas.jobs import Source
 from service.schemas.policy import Policy
 
@@ -96,5 +96,7 @@ class ComparisonView(ComparisonSummary):
     """The decision, once it stands: ``state`` is ``decided``."""
     so_far: DecisionView
     """What the pairs say by now; the same as ``decision`` once that stands."""
+    forecast: tuple[CaseForecast[str], ...] = ()
+    """What was to be expected of each case before its first pair; empty once it is over."""
     page: str
     """Address of its page on the dashboard."""

@@ -12,11 +12,11 @@ from builders.gate_records import process, record
 
 from cli.durations import seconds
 from cli.exits import Exit, Stop
-from cli.gate.forms import GateFormat, Shown
+from cli.gate.forms import GateFormat, Shown, forecast
 from cli.gate.order import GateOptions
 from service.analysis.gate import CaseRecord, Decision, Measured, Pair, Trouble, decide
 from service.schemas.comparisons import ComparisonRequest, ComparisonView
-from service.schemas.gate import DecisionView, Used
+from service.schemas.gate import CaseForecast, DecisionView, Used
 from service.schemas.policy import Limit, Policy, Rule
 from service.wording import formats
 from service.wording.statements import worded
@@ -97,6 +97,27 @@ def test_a_job_without_an_attempt_that_gave_a_result_counts_as_none(
     decision = shown().decision.model_copy(update={"used": used})
     comparison = comparison.model_copy(update={"decision": decision})
     assert told in Shown(comparison, "", "http://here:8765/", lenient=False).written(form)
+
+
+def expected(case_key: str, **more: object) -> CaseForecast[str]:
+    told = {"case_key": case_key, "most_pairs": 12, "change": 0.01, "sentence": "Noise of 1 %."}
+    return CaseForecast[str].model_validate(told | more)
+
+
+def test_what_to_expect_is_told_case_by_case_and_in_all() -> None:
+    known = [expected(key, noise=0.01, duration_s=90.0) for key in ("a", "b")]
+    unknown = [expected(key, sentence="Noise is not known.") for key in ("c", "d")]
+    assert list(forecast(known)) == [
+        "a: noise of 1 %.",
+        "b: noise of 1 %.",
+        "Equal revisions are decided in about 3 min on an idle worker.",
+    ]
+    assert list(forecast([known[0], *unknown])) == [
+        "a: noise of 1 %.",
+        "2 of 3 cases: noise is not known.",
+    ]
+    assert list(forecast(unknown[:1])) == ["c: noise is not known."]
+    assert list(forecast([])) == []
 
 
 def deciding(*records: CaseRecord, policy: Policy | None = None, lenient: bool = False) -> Shown:

@@ -1,0 +1,129 @@
+"""What to expect of a comparison: from earlier ones on such a device, else from its histories."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from benchmarks import contracts
+from benchmarks.catalog import catalog
+from benchmarks.catalog.duration import expected_s, pair_s
+from service.analysis.gate.forecast import Expected, PairNoise, forecast
+from service.history.run_noise import spreads_of
+from service.models import ComparisonRow, ComparisonState, Point, SeriesRow, WorkerRow
+from service.schemas.comparisons import ComparisonRequest
+from service.schemas.gate import CaseForecast, NoiseSource
+from service.wording.statements import worded
+
+GATES = 20
+"""Newest decided comparisons that are looked at: noise is of today's drivers and machines."""
+Noises = Mapping[str, list[tuple[float, int]]]
+"""By key of a case: the noise that each gate found, and of how many pairs."""
+
+
+def of(
+    session: Session, row: ComparisonRow, request: ComparisonRequest
+) -> tuple[CaseForecast[str], ...]:
+    """Forecast each case of a comparison that runs; of one that is over, nothing."""
+    if row.state != ComparisonState.RUNNING:
+        return ()
+    alike = _alike(session, row.worker)
+    earlier = _earlier(session, row, request, alike)
+    expected = []
+    for document, times_s in zip(row.cases, pair_times_s(row, request), strict=True):
+        case = contracts.Case.model_validate(document)
+        noise = PairNoise.of_gates(earlier.get(case.key, []))
+        if noise is None and alike:
+            noise = _of_series(session, case, request, alike)
+        expected.append(Expected(case.key, noise, *times_s))
+    told = forecast(expected, request.policy, request.budget_s)
+    return tuple(
+        CaseForecast[str].model_validate(worded(one.model_dump(mode="json"))) for one in told
+    )
+
+
+def pair_times_s(row: ComparisonRow, request: ComparisonRequest) -> list[tuple[float, float]]:
+    """Seconds of the first and of each later pair of every case, told from the protocol."""
+    assert request.protocol is not None
+    times_s = []
+    for document in row.cases:
+        case = contracts.Case.model_validate(document)
+        if request.duet and request.policy.in_turn(case.key):
+            duet = contracts.Duet(baseline=row.baseline)
+            both = pair_s(case, duet, first=True), pair_s(case, duet, first=False)
+        else:
+            later = request.protocol.timing_only()
+            both = 2 * expected_s(case, request.protocol), 2 * expected_s(case, later)
+        times_s.append(both)
+    return times_s
+
+
+def _alike(session: Session, worker: str | None) -> dict[str, str]:
+    """Workers with the same GPU as this one, and itself: their devices by name."""
+    seen = {
+        name: (labels.get("device", ""), labels.get("gpu"))
+        for name, labels in session.execute(select(WorkerRow.name, WorkerRow.labels))
+    }
+    here = seen.get(worker or "")
+    return {
+        name: there[0]
+        for name, there in seen.items()
+        if name == worker or (there == here and there[1])
+    }
+
+
+def _earlier(
+    session: Session, row: ComparisonRow, request: ComparisonRequest, alike: Collection[str]
+) -> Noises:
+    """Read what the newest comparisons before this one found, measured as this one will be."""
+    query = (
+        select(ComparisonRow.cases, ComparisonRow.request, ComparisonRow.decision["cases"])
+        .where(ComparisonRow.state == ComparisonState.DECIDED, ComparisonRow.id < row.id)
+        .where(ComparisonRow.worker.in_(alike))
+        .order_by(ComparisonRow.id.desc())
+        .limit(GATES)
+    )
+    found: dict[str, list[tuple[float, int]]] = {}
+    for cases, asked, decided in session.execute(query):
+        if asked.get("duet", False) != request.duet:
+            continue
+        for document, case in zip(cases, decided, strict=False):
+            key = contracts.Case.model_validate(document).key
+            metric = request.policy.rule_of(key).limits[0].metric
+            found.setdefault(key, []).extend(
+                (one["noise"], one["pairs"])
+                for one in case["metrics"]
+                if one["metric"] == metric and one.get("noise") is not None
+            )
+    return found
+
+
+def _of_series(
+    session: Session, case: contracts.Case, request: ComparisonRequest, alike: Mapping[str, str]
+) -> PairNoise | None:
+    """Take two processes of one night to differ as those of the case's history do."""
+    keys = set()
+    for device in set(alike.values()):
+        try:
+            keys.add(catalog.normalise(case, device).key)
+        except ValueError:  # an earlier version's case, or one that no such device can do
+            continue
+    metric = request.policy.rule_of(case.key).limits[0].metric
+    measured = select(Point.result_id).where(
+        Point.series_id == SeriesRow.id, Point.worker.in_(alike)
+    )
+    query = select(SeriesRow.id).where(SeriesRow.case_key.in_(keys), SeriesRow.metric == metric)
+    series = session.scalars(query.where(measured.exists()).order_by(SeriesRow.id)).all()
+    known = [
+        PairNoise(
+            deviation=math.sqrt(2 * spread.process.value * spread.processes),
+            freedom=spread.process.freedom,
+            known_by=NoiseSource.SERIES,
+        )
+        for spread in spreads_of(session, series).values()
+        if spread.process
+    ]
+    return max(known, key=lambda noise: noise.freedom, default=None)

@@ -1,0 +1,103 @@
+"""What a comparison tells of itself before its first process, on both databases."""
+
+import re
+from typing import Any
+
+import pytest
+from builders import long_series as long
+from builders.gate_hand import GateHand, steady
+from builders.service_hand import Hand
+from fastapi.testclient import TestClient
+from sqlalchemy import update
+
+from service.database.session import Database
+from service.models import Point
+
+pytestmark = pytest.mark.both_databases
+UNKNOWN = (
+    "Noise between pairs is not known yet: no earlier gate and no processes of one night on such a "
+    "device."
+)
+
+
+@pytest.fixture
+def gate(client: TestClient, hand: Hand) -> GateHand:
+    return GateHand(client, hand)
+
+
+def only(told: dict[str, Any]) -> dict[str, Any]:
+    [forecast] = told["forecast"]
+    assert isinstance(forecast, dict)
+    return forecast
+
+
+def test_the_first_gate_says_that_nothing_is_known(gate: GateHand) -> None:
+    told = only(gate.start())
+    assert told["sentence"] == UNKNOWN
+    assert (told["noise"], told["chance"], told["change"]) == (None, None, 0.01)
+
+
+def test_the_next_gate_knows_the_noise_of_the_one_before(gate: GateHand) -> None:
+    before = gate.start(budget_s=7_200.0)
+    gate.measure(steady(noise=0.002))
+    case = gate.read(before["id"])["decision"]["cases"][0]
+    told = gate.start(budget_s=7_200.0)
+    assert only(told)["known_by"] == "gates"
+    assert only(told)["noise"] == pytest.approx(case["metrics"][0]["noise"])
+    assert re.fullmatch(
+        r"Noise of 0\.\d+ % between pairs; about \d pairs \(.*\); sees a 1 % change in \d+ of 100 "
+        r"gates\.",
+        only(told)["sentence"],
+    )
+    assert only(gate.read(told["id"])) == only(told)
+    assert only(told)["sentence"] in gate.client.get(told["page"]).text
+    gate.measure(steady(noise=0.002))
+    assert gate.read(told["id"])["forecast"] == [], "it is over"
+
+
+def test_a_limit_out_of_reach_is_told_at_once(gate: GateHand) -> None:
+    gate.start(budget_s=40_000.0)
+    gate.measure(steady(noise=0.02))
+    told = gate.start(budget_s=40_000.0)
+    assert "1 % is out of reach in 12 pairs (seen in" in only(told)["sentence"]
+    assert only(told)["reachable"] > 0.015
+    assert only(told)["sentence"] in gate.client.get(told["page"]).text
+    short = gate.start(budget_s=60.0)
+    assert only(short)["sentence"] == "The budget leaves too little time for 3 pairs."
+
+
+def test_noise_of_another_device_or_way_of_measuring_counts_for_nothing(gate: GateHand) -> None:
+    gate.worker.introduce(["old", "new"], device="cuda", gpu="H100")
+    gate.start()
+    gate.measure(steady())
+    for name, gpu in (("w2", "H100"), ("w3", "H200")):
+        Hand(gate.client, name).introduce(["old", "new"], device="cuda", gpu=gpu)
+    assert only(gate.start(worker="w2"))["known_by"] == "gates"
+    assert only(gate.start(worker="w3"))["known_by"] is None
+    assert only(gate.start(worker="w2", duet=True))["known_by"] is None
+    assert only(gate.start(worker="w2", case={"workload": "unet"}))["known_by"] is None
+
+
+def test_a_waiting_comparison_knows_nothing_yet(gate: GateHand) -> None:
+    gate.start()
+    gate.measure(steady())
+    assert only(gate.start(requires={"pool": "new"}))["sentence"] == UNKNOWN
+
+
+def test_without_an_earlier_gate_the_processes_of_the_history_tell_the_noise(
+    client: TestClient,
+) -> None:
+    database: Database = client.app.state.database  # type: ignore[attr-defined]
+    with database.writing() as session:
+        long.prepare(session)
+        long.add(session, dict(enumerate(long.noisy([100.0] * 20, deviation=0.007))))
+        half = 2.4841  # Student's, of three processes that differ by 1 %
+        ends = {"low": Point.value - half, "high": Point.value + half}
+        session.execute(update(Point).values(replicates=3, interval="replicates", **ends))
+        long.analyse(session, long.SERIES, long.START)
+        worker = session.query(Point.worker).first()
+    assert worker is not None
+    Hand(client, worker[0]).introduce(device="cuda")
+    told = only(GateHand(client, Hand(client, worker[0])).start(budget_s=9_000.0))
+    assert told["known_by"] == "series"
+    assert told["noise"] == pytest.approx(0.01 * 2**0.5, rel=0.15)
