@@ -1,6 +1,6 @@
 """Two revisions measured against each other: started, moved on, read.
 
-`advance` takes note of what the jobs measured, and then submits the next round of pairs, or
+`advance` takes note of what the jobs measured, and then submits the next pairs, or
 decides. Any replica may do it at any time, by compare-and-swap: no round is submitted twice.
 """
 

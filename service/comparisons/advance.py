@@ -1,4 +1,4 @@
-"""Moves comparisons on: notes what was measured, then the next round or the decision."""
+"""Moves comparisons on: notes what was measured, then the next pairs or the decision."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.contracts import FINAL_STATES
 from service.analysis import gate
 from service.analysis.gate import Decision
 from service.analysis.statement import Statement, state
-from service.comparisons import comparison_jobs, worker_choice
+from service.comparisons import comparison_jobs, forecasts, worker_choice
 from service.database.prepared import session_on
 from service.database.session import Database, now_of, rows
 from service.errors import NotFound
@@ -89,7 +89,11 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
     if row.worker is None and not _pin(session, row, request, now):
         return False
     if _change(session, row, ComparisonRow.rounds == row.rounds, rounds=row.rounds + 1):
-        comparison_jobs.submit(session, _load(session, comparison_id), made, unsettled, now)
+        left_s = (row.ends_at - now).total_seconds()
+        affordable = [left_s / later_s for _, later_s in forecasts.pair_times_s(row, request)]
+        tried = [len(record.pairs) for record in records]
+        places = gate.next_places(cases, tried, request.policy, affordable)
+        comparison_jobs.submit(session, _load(session, comparison_id), made, places, now)
     return False
 
 

@@ -1,7 +1,8 @@
 """The gate's decision: measured pairs and a policy in, a decision out.
 
 Pure: no session, no clock, no HTTP. `sequential` turns pairs into an interval that holds however
-often one looks, `decision` decides on each case by the policy's rule, and joins them.
+often one looks, `decision` decides on each case by the policy's rule, and joins them. `forecast`
+tells beforehand what to expect, and `order` which case is measured next.
 """
 
 from service.analysis.gate.decision import (
@@ -12,6 +13,7 @@ from service.analysis.gate.decision import (
     may_be_in_turn,
 )
 from service.analysis.gate.metrics import Levels
+from service.analysis.gate.order import next_places
 from service.analysis.gate.pairs import (
     CaseRecord,
     Measured,
@@ -35,6 +37,7 @@ __all__ = [
     "decide_cases",
     "estimate",
     "may_be_in_turn",
+    "next_places",
     "side_of",
     "software_of",
 ]
