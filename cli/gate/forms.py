@@ -213,7 +213,7 @@ def forecast(cases: Sequence[schemas.CaseForecast[str]]) -> Iterator[str]:
         yield f"{whose}: {_lower(unknown[0].sentence)}"
     elif known and all(case.duration_s for case in known):
         span = formats.duration(sum(case.duration_s or 0.0 for case in known))
-        sentence = f"Equal revisions are decided in about {span} on an idle worker."
+        sentence = f"Equal revisions take about {span} on an idle worker."
         yield sentence.replace(formats.NBSP, " ")
 
 

@@ -110,7 +110,7 @@ def test_what_to_expect_is_told_case_by_case_and_in_all() -> None:
     assert list(forecast(known)) == [
         "a: noise of 1 %.",
         "b: noise of 1 %.",
-        "Equal revisions are decided in about 3 min on an idle worker.",
+        "Equal revisions take about 3 min on an idle worker.",
     ]
     assert list(forecast([known[0], *unknown])) == [
         "a: noise of 1 %.",
