@@ -20,6 +20,7 @@ from service.models import Point
 from service.wording import formats, intervals
 
 STARTUP = [
+    "started_ahead",
     "interpreter",
     "import",
     "device",

@@ -41,7 +41,6 @@ NOWHERE = {
     f"{RESULT} .replicates[].phases.absent": "kept for who asks the API",
     f"{RESULT} .replicates[].profile.demands[].name": "summed up by kind",
     f"{RESULT} .replicates[].profile.notes[]": "kept for who asks the API",
-    f"{RESULT} .verdict.suggestions[].sentence": "made anew, unless the case is unknown by now",
     f"{SUBMIT} .revision_author": "told by a finding that begins with the revision",
     f"{SUBMIT} .revision_title": "likewise",
 }
