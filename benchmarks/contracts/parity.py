@@ -17,7 +17,7 @@ class ParityStatus(StrEnum):
     FAIL = "fail"
     """It computes something else, or NaN: its speed is no speed of this model."""
     NONDETERMINISTIC = "nondeterministic"
-    """Two runs of the reference differ; within three times their distance this case agrees."""
+    """Two runs of the reference differ, and only three times their distance lets this case agree."""
     SKIPPED = "skipped"
     """Not compared; the reason says why. Nothing is known, for or against."""
 
