@@ -17,7 +17,8 @@ class ParityStatus(StrEnum):
     FAIL = "fail"
     """It computes something else, or NaN: its speed is no speed of this model."""
     NONDETERMINISTIC = "nondeterministic"
-    """Two runs of the reference differ, and only three times their distance lets this case agree."""
+    """Two runs of the reference differ, and this case agrees only within three times their
+    distance."""
     SKIPPED = "skipped"
     """Not compared; the reason says why. Nothing is known, for or against."""
 
