@@ -151,7 +151,8 @@ class Ahead:
 
     def begin_beside(self, case: Case, tasks: Tasks) -> None:
         """As `begin`, while a pair of ``case`` is measured, if that cannot disturb it."""
-        if usable_cpus() >= ENOUGH_CPUS + int(case.axes.get("workers", "0")):
+        cpus = usable_cpus() - int(case.axes.get("workers", "0"))
+        if self._station.room_beside and cpus >= ENOUGH_CPUS:
             self.begin(tasks)
 
     def begin(self, tasks: Tasks) -> None:

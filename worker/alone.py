@@ -131,7 +131,8 @@ class Alone:
         """Measure what the node can do now; None, with a word in the log, if it does not tell."""
         command = [self._settings.python, *canary.ARGUMENTS, "--device", self._settings.device]
         limits = self.station.limits(min(launch.until_s, time.monotonic() + canary.LIMIT_S))
-        environment = environment_in(launch.folder, self._settings)
+        environment = dict(environment_in(launch.folder, self._settings))
+        environment |= launch.local.environment
         task = Task(command, environment, launch.folder, None, limits)
         outcome = self.station.supervise(task, launch.watch, launch.watch.tell)
         self.await_free(launch, self._settings.cool_limit_s)

@@ -101,6 +101,16 @@ class Station:
         self.survivors: tuple[process_tree.Process, ...] = ()
         """Processes of the last children that did not die; the next job has to wait for them."""
 
+    @property
+    def room_beside(self) -> bool:
+        """Return True if further processes may load while a child measures.
+
+        On a CPU they would take processors from it. Contained children are to see nothing of each
+        other, and only the two of a pair are hidden from one another.
+        """
+        on_gpu = self._settings.device != "cpu"
+        return on_gpu and self._contained is containment.Containment.PROCESS_GROUP
+
     def supervise(self, task: Task, watch: Watch, tell: Tell) -> Outcome:
         """Run a child to its end; nothing of it is left when this returns or raises.
 

@@ -99,7 +99,7 @@ class Pass(Contract):
     """Mean host-to-device copy time per step on the compute stream."""
     work_s: Seconds
     enqueue_s: Seconds
-    """Mean host time to queue a step's work, held back by a full queue or not."""
+    """Mean host time to queue a step's work, with the time for which a full queue holds it back."""
     host_s: Seconds | None = None
     """Host time to queue a step while the device has nothing else queued; of SYNTH on a GPU."""
     compile_s: Seconds | None = None

@@ -63,10 +63,10 @@ class Bottleneck(StrEnum):
 class Suggestion(values.Contract):
     """A value on an axis, or a change of the code, that may lift the limit; and its reason."""
 
+    sentence: values.Line
     axis: values.Name | None = None
     """None for a change of the code."""
     value: values.Value | None = None
-    sentence: values.Line
     speedup: values.Number | None = None
     """As measured on a neighbour in the matrix; None where none was."""
 

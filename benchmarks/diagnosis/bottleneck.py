@@ -15,7 +15,7 @@ BUSY = 0.85
 ENQUEUE = 0.85
 """Share of the step that the host spends on queuing: the second sign of overhead ..."""
 ENQUEUE_DRY = 0.5
-"""... and where the device is found idle, because other parts of a loop are the host's as well."""
+"""... and where steps find the device idle: what the host does between steps counts then too."""
 STARVED = 0.5
 """Share of steps that found the device idle, above which the host is too slow."""
 EXPOSED = 0.10
@@ -220,17 +220,15 @@ def device(seen: Seen | None) -> Finding | None:
 
 def _too_small(seen: Seen) -> Finding | None:
     """Find that kernels are too small to fill the device: by their sizes, and by its rates."""
-    small, reached = seen.evidence.get("small_kernels", 0.0), seen.evidence.get("reached")
-    if small < SMALL or (reached is not None and reached > REACHED):
+    small, reached = seen.evidence.get("small_kernels", 0.0), seen.evidence.get("reached", 1.0)
+    if small < SMALL or reached > REACHED:
         return None
     sentence = (
         f"{small:.0%} of the kernels' time goes into kernels with too few blocks to fill the "
-        "device, or too short to do more than start and end"
+        "device, or too short to do more than start and end; while it works it reaches "
+        f"{reached:.1%} of its own rates."
     )
-    if reached is not None:
-        sentence += f"; while it works it reaches {reached:.1%} of its own rates"
-    confidence: Literal["high", "low"] = "low" if reached is None else "high"
-    return Finding(Bottleneck.LATENCY, confidence, f"{sentence}.")
+    return Finding(Bottleneck.LATENCY, "high", sentence)
 
 
 def _by_roofline(seen: Seen) -> Finding:

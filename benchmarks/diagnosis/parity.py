@@ -113,18 +113,31 @@ class Reference:
     shaken: Trajectory
     """From weights that differ from the first run's in their last bit."""
 
-    def drift(self, firm: Sequence[int] = (), repeated: float = REPEATED) -> dict[str, float]:
-        """Return the error allowed for rounding and for a lack of determinism, by quantity.
+    def drift(self, firm: Sequence[int] = ()) -> dict[str, float]:
+        """Return the error allowed for rounding and for a lack of determinism, by quantity."""
+        again, shaken = self._apart(firm)
+        far = _room_for_rounding(shaken)
+        return {name: room + REPEATED * again.get(name, 0.0) for name, room in far.items()}
 
-        ``repeated`` is the factor on the distance between two runs; 0 allows for rounding alone.
-        """
+    def rounding(self, firm: Sequence[int] = ()) -> dict[str, float]:
+        """Return the error allowed for rounding alone: for what the shaken run is farther off than
+        the second one, as it lacks determinism as well."""
+        again, shaken = self._apart(firm)
+        beyond = {name: max(0.0, far - again.get(name, 0.0)) for name, far in shaken.items()}
+        return _room_for_rounding(beyond)
+
+    def _apart(self, firm: Sequence[int]) -> tuple[dict[str, float], dict[str, float]]:
         again, shaken = (errors(run, self.first, firm) for run in (self.again, self.shaken))
-        allowed = {name: SHAKEN * distance for name, distance in shaken.items()}
-        for name in DIRECTION_OF.keys() & allowed.keys():
-            # Norms of two vectors may agree by luck; the distance between the vectors does not.
-            apart = TURNED * math.sqrt(2.0 * shaken.get(DIRECTION_OF[name], 0.0))
-            allowed[name] = max(allowed[name], apart)
-        return {name: far + repeated * again.get(name, 0.0) for name, far in allowed.items()}
+        return again, shaken
+
+
+def _room_for_rounding(shaken: Mapping[str, float]) -> dict[str, float]:
+    allowed = {name: SHAKEN * distance for name, distance in shaken.items()}
+    for name in DIRECTION_OF.keys() & allowed.keys():
+        # Norms of two vectors may agree by luck; the distance between the vectors does not.
+        apart = TURNED * math.sqrt(2.0 * shaken.get(DIRECTION_OF[name], 0.0))
+        allowed[name] = max(allowed[name], apart)
+    return allowed
 
 
 def with_parity(result: Result, parity: Parity) -> Result:
@@ -155,11 +168,10 @@ def compare(case: Trajectory, base: Trajectory, reference: Reference, by: Rule) 
     of_case, of_base = (errors(run, reference.first, firm) for run in (case, base))
     chaos = _Chaos(base, reference)
 
-    def held(repeated: float) -> tuple[Agreement, ...]:
-        drift = reference.drift(firm, repeated)
+    def held(drift: Mapping[str, float]) -> tuple[Agreement, ...]:
         return tuple(map(chaos.widened, _agreements(of_case, of_base, drift, by)))
 
-    agreements = held(REPEATED)
+    agreements = held(reference.drift(firm))
     wrong = [agreement for agreement in agreements if not agreement.holds]
     if wrong or case.skips > MOST_SKIPS:
         reason = _wrong(wrong, case.skips)
@@ -167,7 +179,7 @@ def compare(case: Trajectory, base: Trajectory, reference: Reference, by: Rule) 
     if reason := _undecided(agreements):
         return Parity(status=ParityStatus.SKIPPED, reason=reason, agreements=agreements, **losses)
     # A reference that varies decides all the same where its own distance was not needed.
-    if all(agreement.holds for agreement in held(0.0)):
+    if all(agreement.holds for agreement in held(reference.rounding(firm))):
         return Parity(status=ParityStatus.PASS, agreements=agreements, **losses)
     reason = (
         "Two runs of the fp32 reference differ, and it agrees only within three times their "

@@ -167,12 +167,18 @@ def _evidence(replicates: Sequence[Replicate]) -> dict[str, float]:
     drained = [p.drained for p in synth if p.drained is not None]
     if drained:
         evidence["drained"] = fmean(drained)
-    compiling = [p.compile_s / p.wall_s for p in synth if p.compile_s is not None]
+    compiling = [p.compile_s / p.wall_s for p in (*full, *synth) if p.compile_s is not None]
     if compiling:
-        evidence["compiling"] = min(1.0, fmean(compiling))
+        evidence["compiling"] = min(1.0, max(compiling))
     return evidence
 
 
 def _queuing_s(timed: Pass) -> float:
-    """Seconds that the host needs to queue a step, not those for which a full queue holds it."""
-    return min(timed.enqueue_s, math.inf if timed.host_s is None else timed.host_s)
+    """Seconds that the host needs to queue a step, not those for which a full queue holds it.
+
+    `Pass.host_s` is of ordinary steps; what some take longer is counted as the host's.
+    """
+    if timed.host_s is None:
+        return timed.enqueue_s
+    longer_s = max(0.0, timed.wall_s / timed.steps - timed.p50_s)
+    return min(timed.enqueue_s, timed.host_s + longer_s)

@@ -213,9 +213,9 @@ class Passes:
         return self._summary("full", timed, rule, scale)
 
     def _synth(self, ring: Iterator[Batch], seed: int) -> contracts.Pass:
-        scale = self._trainer.scale
         with flags.collector(self._trainer.recipe):
             host_s = loop.unhindered_s(self._trainer, ring)
+            scale = self._trainer.scale
             self._trainer.rewind(seed)
             # FULL may have been much slower, so these steps tell how long a block has to be.
             refill = loop.run(self._trainer, ring, _after(REFILL_STEPS))

@@ -27,10 +27,9 @@ from worker.settings import Settings, visible_devices
 
 LONGEST_S = 86_400.0
 UNLIKE_A_WORKER = {"canary_every_s": 0.0, "throttle_retries": 0, "worker_target": ""}
-"""No canary, because no nodes are compared; no repetition of throttled runs; what is installed is
-measured."""
+"""No canary; no repetition of throttled runs; what is installed is measured."""
 ON_A_GPU = {"canary_every_s": LONGEST_S}
-"""One canary, because its rates are those that a verdict holds the case against."""
+"""One canary after all, whose rates a verdict needs; no nodes are compared."""
 
 
 class DeviceHeld(Stop):
@@ -150,7 +149,7 @@ def set_up(
         contained = containment.choose(settings.containment, settings.device)[0]
         with workspace() as folder:
             if gpu is not None:
-                settings = settings.model_copy(update=ON_A_GPU | {"folder": folder})
+                settings = settings.model_copy(update=ON_A_GPU | {"state_dir": folder})
             local = launch.Local(folder, our_packages())
             yield LocalRunner(settings, supervisor.Station(settings, contained, gauge), local)
     except containment.Unavailable as error:

@@ -90,7 +90,8 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
         return False
     if _change(session, row, ComparisonRow.rounds == row.rounds, rounds=row.rounds + 1):
         left_s = (row.ends_at - now).total_seconds()
-        affordable = [left_s / later_s for _, later_s in forecasts.pair_times_s(row, request)]
+        times_s = forecasts.pair_times_s(session, row, request)
+        affordable = [left_s / later_s for _, later_s in times_s]
         tried = [len(record.pairs) for record in records]
         places = gate.next_places(cases, tried, request.policy, affordable)
         comparison_jobs.submit(session, _load(session, comparison_id), made, places, now)

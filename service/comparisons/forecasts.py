@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -32,9 +32,9 @@ def of(
         return ()
     alike = _alike(session, row.worker)
     earlier = _earlier(session, row, request, alike)
+    cases = _as_they_run(row, alike.get(row.worker or ""))
     expected = []
-    for document, times_s in zip(row.cases, pair_times_s(row, request), strict=True):
-        case = contracts.Case.model_validate(document)
+    for case, times_s in zip(cases, _pair_times_s(cases, row, request), strict=True):
         noise = PairNoise.of_gates(earlier.get(case.key, []))
         if noise is None and alike:
             noise = _of_series(session, case, request, alike)
@@ -45,12 +45,34 @@ def of(
     )
 
 
-def pair_times_s(row: ComparisonRow, request: ComparisonRequest) -> list[tuple[float, float]]:
+def pair_times_s(
+    session: Session, row: ComparisonRow, request: ComparisonRequest
+) -> list[tuple[float, float]]:
     """Seconds of the first and of each later pair of every case, told from the protocol."""
+    device = _alike(session, row.worker).get(row.worker or "")
+    return _pair_times_s(_as_they_run(row, device), row, request)
+
+
+def _as_they_run(row: ComparisonRow, device: str | None) -> list[contracts.Case]:
+    """The cases with the preset that ``device`` gives them, by which a policy's rules go; as they
+    were submitted where no device is chosen."""
+    cases = [contracts.Case.model_validate(document) for document in row.cases]
+    return [_normalised(case, device) or case for case in cases]
+
+
+def _normalised(case: contracts.Case, device: str | None) -> contracts.Case | None:
+    try:
+        return catalog.normalise(case, device) if device else None
+    except ValueError:  # an earlier version's case, or one that no such device can do
+        return None
+
+
+def _pair_times_s(
+    cases: Sequence[contracts.Case], row: ComparisonRow, request: ComparisonRequest
+) -> list[tuple[float, float]]:
     assert request.protocol is not None
     times_s = []
-    for document in row.cases:
-        case = contracts.Case.model_validate(document)
+    for case in cases:
         if request.duet and request.policy.in_turn(case.key):
             duet = contracts.Duet(baseline=row.baseline)
             both = pair_s(case, duet, first=True), pair_s(case, duet, first=False)
@@ -80,18 +102,18 @@ def _earlier(
 ) -> Noises:
     """Read what the newest comparisons before this one found, measured as this one will be."""
     query = (
-        select(ComparisonRow.cases, ComparisonRow.request, ComparisonRow.decision["cases"])
+        select(ComparisonRow.request, ComparisonRow.decision["cases"])
         .where(ComparisonRow.state == ComparisonState.DECIDED, ComparisonRow.id < row.id)
         .where(ComparisonRow.worker.in_(alike))
         .order_by(ComparisonRow.id.desc())
         .limit(GATES)
     )
     found: dict[str, list[tuple[float, int]]] = {}
-    for cases, asked, decided in session.execute(query):
+    for asked, decided in session.execute(query):
         if asked.get("duet", False) != request.duet:
             continue
-        for document, case in zip(cases, decided, strict=False):
-            key = contracts.Case.model_validate(document).key
+        for case in decided:
+            key = case["case_key"]
             metric = request.policy.rule_of(key).limits[0].metric
             found.setdefault(key, []).extend(
                 (one["noise"], one["pairs"])
@@ -105,12 +127,8 @@ def _of_series(
     session: Session, case: contracts.Case, request: ComparisonRequest, alike: Mapping[str, str]
 ) -> PairNoise | None:
     """Take two processes of one night to differ as those of the case's history do."""
-    keys = set()
-    for device in set(alike.values()):
-        try:
-            keys.add(catalog.normalise(case, device).key)
-        except ValueError:  # an earlier version's case, or one that no such device can do
-            continue
+    known_as = (_normalised(case, device) for device in set(alike.values()))
+    keys = {one.key for one in known_as if one is not None}
     metric = request.policy.rule_of(case.key).limits[0].metric
     measured = select(Point.result_id).where(
         Point.series_id == SeriesRow.id, Point.worker.in_(alike)

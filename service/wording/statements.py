@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -79,11 +80,22 @@ def _as_measured(by: float, low: float, high: float, *, rising: bool) -> str:
 
 
 def _few(share: float) -> str:
-    return f"{share * 100:.2g}{formats.NBSP}%"
+    """Two digits of a percentage, and none of them after the point from ten on."""
+    percent = float(f"{share * 100:.2g}")
+    return f"{percent:.0f}{formats.NBSP}%" if percent >= 10 else f"{percent:g}{formats.NBSP}%"
+
+
+def _reachable(reachable: float) -> str:
+    """Say what a gate sees instead: two digits, rounded up."""
+    if reachable >= ALL_OF_IT:
+        return "as is any other"
+    digits = 0 if reachable >= 0.1 else 1
+    up = math.ceil(reachable * 100 * 10**digits) / 10**digits
+    return f"{up:g}{formats.NBSP}% is not"
 
 
 def _of_100(chance: float) -> str:
-    return f"{min(round(chance * 100), 99)} of 100"  # nobody knows the noise well enough for all
+    return f"{min(int(chance * 100), 99)} of 100"  # nobody knows the noise well enough for all
 
 
 def _case(sentence: str, accidents: Sequence[Statement]) -> str:
@@ -112,6 +124,8 @@ _TEMPLATES = _Templates()
 
 MOST_WORDS = 40
 """Of a finding's sentence; what does not fit stands in the evidence."""
+ALL_OF_IT = 0.95
+"""A change that leaves less of a rate is a failure, and nobody needs a gate to see it."""
 _CAUSES: dict[str, str] = {
     Cause.CODE: "code, not machine",
     Cause.ENVIRONMENT: "the environment",
@@ -460,7 +474,7 @@ WORDS: dict[str, Words] = {
     "out_of_reach": lambda noise, chance, change, reachable, most, of_budget, **_: _plain(
         f"Noise of {_few(noise)} between pairs; {_few(change)} is out of reach in "
         f"{f'the {most} pairs that the budget has time for' if of_budget else f'{most} pairs'} "
-        f"(seen in {_of_100(chance)} gates), {_few(reachable)} is not."
+        f"(seen in {_of_100(chance)} gates), {_reachable(reachable)}."
     ),
     # the gate: all cases
     "tally": lambda **counts: ", ".join(

@@ -141,6 +141,7 @@ def test_a_worker_that_is_to_stop_starts_none(settings, contained, job, onlooker
 
 
 def test_with_processors_to_spare_they_load_while_a_pair_is_measured(bench, monkeypatch, notes):
+    monkeypatch.setattr(Station, "room_beside", True)
     monkeypatch.setattr("worker.ahead.usable_cpus", lambda: 16)
 
     def let_end():
@@ -165,6 +166,21 @@ def test_else_they_load_once_it_has_ended(bench, monkeypatch, notes, cpus, axes)
     )
     bench.pair("lingering", axes=axes)
     assert begun == [2]
+
+
+@pytest.mark.parametrize(
+    ("device", "contained", "room"),
+    [
+        ("cuda:0", Containment.PROCESS_GROUP, True),
+        ("cuda:0", Containment.PID_NAMESPACE, False),
+        ("cpu", Containment.PROCESS_GROUP, False),
+    ],
+)
+def test_none_load_beside_a_cpus_step_nor_where_they_could_see_it(
+    settings, device, contained, room
+):
+    station = Station(settings.model_copy(update={"device": device}), contained)
+    assert station.room_beside is room
 
 
 def test_code_that_knows_nothing_of_this_starts_afresh(

@@ -23,7 +23,7 @@ NEEDED = 5
 """Fewer earlier readings are no median to leave."""
 DEVICE_MOVED, HOST_MOVED = 0.01, 0.05
 """Relative difference from the node's median from which a reading has moved."""
-_OF_THE_DEVICE = ("gemm_", "copy_b_s")
+_OF_THE_DEVICE = frozenset({"gemm_flop_s", "copy_b_s"})
 """Readings by the device's clock alone; those that involve the host vary more."""
 
 
@@ -90,7 +90,7 @@ def moved(
         if len(known) < NEEDED:
             continue
         usual = median(known)
-        allowed = DEVICE_MOVED if name.startswith(_OF_THE_DEVICE) and not on_cpu else HOST_MOVED
+        allowed = DEVICE_MOVED if name in _OF_THE_DEVICE and not on_cpu else HOST_MOVED
         if usual > 0 and abs(value / usual - 1) > allowed:
             differences[name] = value / usual - 1
     return differences

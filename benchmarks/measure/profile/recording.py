@@ -39,9 +39,9 @@ def profile(trainer: Trainer, ring: Sequence[Batch], keep: Path | None = None) -
 
     The trace goes into the file ``keep``, gzipped if its name ends in ``.gz``.
     """
-    retries, allocations = allocator_retries(trainer.device), device_allocations(trainer.device)
+    retries = allocator_retries(trainer.device)
     try:
-        steady = _timed(trainer, ring, keep)
+        steady, allocations = _timed(trainer, ring, keep)
         if trainer.device.type == "cuda" and not steady.on_gpu:
             return Profile(absent=REFUSED)
         profiled = reading.read(steady)
@@ -49,7 +49,7 @@ def profile(trainer: Trainer, ring: Sequence[Batch], keep: Path | None = None) -
         return Profile(absent=_sentence("The profile could not be taken", error))
     update: dict[str, Any] = {
         "allocator_retries": allocator_retries(trainer.device) - retries,
-        "device_allocations": (device_allocations(trainer.device) - allocations) / STEPS,
+        "device_allocations": allocations / ACTIVE,
         "fragmentation": _fragmentation(trainer.device),
     }
     if steady.graphed:
@@ -120,10 +120,16 @@ def _watched(watched: Trainer, batch: Batch) -> tuple[reading.Places, Observatio
     return places, observer.observed
 
 
-def _timed(trainer: Trainer, ring: Sequence[Batch], keep: Path | None) -> timeline.Timeline:
-    """A few profiled steps of the step as it is timed: no stacks, no shapes."""
+def _timed(
+    trainer: Trainer, ring: Sequence[Batch], keep: Path | None
+) -> tuple[timeline.Timeline, int]:
+    """A few profiled steps of the step as it is timed: no stacks, no shapes.
+
+    Also returns how often the allocator turned to the driver in them.
+    """
     feed = cycle(ring)
     plan = schedule(wait=WAIT, warmup=WARM_UP, active=ACTIVE, repeat=1)
+    before = 0
     with tempfile.TemporaryDirectory(prefix="tl-") as folder:
         path = keep or Path(folder) / "trace.json"
         with (
@@ -135,11 +141,13 @@ def _timed(trainer: Trainer, ring: Sequence[Batch], keep: Path | None) -> timeli
             ) as profiler,
         ):
             for number in range(STEPS):
+                if number == WAIT + WARM_UP:
+                    before = device_allocations(trainer.device)
                 trainer.step(trainer.place(next(feed)))
                 if number == STEPS - 1:
                     drain(trainer.device)  # what is still queued belongs to the trace
                 profiler.step()
-        return timeline.read(_events(path))
+        return timeline.read(_events(path)), device_allocations(trainer.device) - before
 
 
 @contextmanager

@@ -68,14 +68,23 @@ def test_a_limit_out_of_reach_is_told_at_once(gate: GateHand) -> None:
 
 def test_noise_of_another_device_or_way_of_measuring_counts_for_nothing(gate: GateHand) -> None:
     gate.worker.introduce(["old", "new"], device="cuda", gpu="H100")
-    gate.start()
+    tiny = {"workload": "resnet50", "preset": "tiny"}  # as the hand measures
+    gate.start(case=tiny)
     gate.measure(steady())
     for name, gpu in (("w2", "H100"), ("w3", "H200")):
         Hand(gate.client, name).introduce(["old", "new"], device="cuda", gpu=gpu)
-    assert only(gate.start(worker="w2"))["known_by"] == "gates"
-    assert only(gate.start(worker="w3"))["known_by"] is None
-    assert only(gate.start(worker="w2", duet=True))["known_by"] is None
-    assert only(gate.start(worker="w2", case={"workload": "unet"}))["known_by"] is None
+    assert only(gate.start(case=tiny, worker="w2"))["known_by"] == "gates"
+    assert only(gate.start(case=tiny, worker="w3"))["known_by"] is None
+    assert only(gate.start(case=tiny, worker="w2", duet=True))["known_by"] is None
+    assert only(gate.start(worker="w2", case={**tiny, "workload": "unet"}))["known_by"] is None
+
+
+def test_a_rule_about_the_preset_that_runs_is_the_one_that_is_forecast(gate: GateHand) -> None:
+    gate.worker.introduce(["old", "new"], device="cuda", gpu="H100")
+    loose = {"cases": "resnet50:full*", "limits": [{"metric": "throughput", "max_regression": 0.2}]}
+    told = only(gate.start(policy={"rules": [loose]}))
+    assert told["case_key"] == "resnet50:full"
+    assert told["change"] == pytest.approx(0.2, abs=0.02)
 
 
 def test_a_waiting_comparison_knows_nothing_yet(gate: GateHand) -> None:

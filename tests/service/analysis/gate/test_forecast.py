@@ -108,8 +108,8 @@ def test_a_limit_out_of_reach_is_told_with_what_is_within() -> None:
     assert one.chance is not None
     assert one.chance < 0.1
     assert say(one.sentence) == (
-        "Noise of 1.8 % between pairs; 1 % is out of reach in 12 pairs (seen in 8 of 100 gates), "
-        "2.5 % is not."
+        "Noise of 1.8 % between pairs; 1 % is out of reach in 12 pairs (seen in 7 of 100 gates), "
+        "2.6 % is not."
     )
 
 
