@@ -25,6 +25,7 @@ TARGET = "/jobs/{job}/attempts/{number}/result"
 _MAY_BE_NULL = {
     *("half_widths", "verdict", "half_width", "lag1", "n_eff", "drained", "cpu_pressure"),
     *("energy_j", "phases", "profile", "step_s", "busy_s", "fragmentation", "speedup"),
+    *("axis", "value"),
 }
 _OWN_NAMES = {
     *("facts", "channels", "reasons", "evidence", "bounds", "axes", "telemetry"),
