@@ -12,7 +12,6 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from benchmarks.contracts import Canary, DuetSide, JobSpec, Progress, Rejected, Result
-from benchmarks.diagnosis.conclude import concluded
 from benchmarks.diagnosis.disturbances import THROTTLED as HELD_BACK
 from benchmarks.diagnosis.merge import merge
 from benchmarks.exits import NO_DEVICE
@@ -46,8 +45,8 @@ class Alone:
         """Measure one revision; returns what makes the job's Result of it."""
         node = self._node.now(lambda: self._canary(launch))
         result, rejected = self.unthrottled(launch)
-        # A verdict holds the case against the node's own rates, which the canary tells.
-        return lambda: concluded(with_conditions(merge([result]), rejected, node))
+        # Merging concludes, and a verdict holds the case against the rates that the canary tells.
+        return lambda: merge([with_conditions(result, rejected, node)])
 
     def unthrottled(self, launch: Launch) -> tuple[Result, list[Rejected]]:
         """The result of the first process during which the device did not throttle, else the last

@@ -168,7 +168,7 @@ class Pairs:
     def _follows(self, launch: Launch) -> contracts.Result:
         """One side's result, measured by itself though a pair was to be measured in turn."""
         measured, rejected = self._alone.unthrottled(launch)
-        result = with_conditions(merge([measured]), rejected, None)
+        result = merge([with_conditions(measured, rejected, None)])
         return result.model_copy(update={"flags": (*result.flags, paired.ONE_AFTER_THE_OTHER)})
 
 

@@ -35,6 +35,9 @@ UNTOLD = 0.15
 """Share of its rates below which a busy device has a limit that the roofline does not know."""
 RECOMPILING = 0.10
 """Share of the step's time in the compiler, above which the compiler is the limit."""
+ALLOCATES = 1.0
+"""Pieces of memory a step that the allocator gets from the driver or gives back, which a step in
+steady state does not."""
 _MATRIX = ("gemm", "conv", "attention")
 
 Evidence = Mapping[str, float]
@@ -157,7 +160,7 @@ def _dry(evidence: Evidence) -> str:
 
 
 def _allocations(a_step: float) -> str:
-    if a_step < 1.0:
+    if a_step < ALLOCATES:
         return ""
     return (
         f"In each step the allocator asks the driver for memory or gives it back {a_step:,.0f} "
@@ -169,14 +172,19 @@ def _waits(waits: Sequence[Synchronization]) -> str:
     """Name the line at which the host waits most often, and how many others there are."""
     if not waits:
         return ""
-    worst = max(waits, key=lambda wait: wait.calls)
-    times = "once" if worst.calls == 1 else f"{worst.calls:,} times"
+    worst, times = most_frequent(waits)
     others = len(waits) - 1
     also = f", and at {others} other line{'s' if others > 1 else ''}" if others else ""
     return (
         f"In each step the host waits for the device {times} at {worst.source} "
         f"({worst.what}){also}."
     )
+
+
+def most_frequent(waits: Sequence[Synchronization]) -> tuple[Synchronization, str]:
+    """Return the wait that comes most often in a step, and how often in words."""
+    worst = max(waits, key=lambda wait: wait.calls)
+    return worst, "once" if worst.calls == 1 else f"{worst.calls:,} times"
 
 
 def recompiling(replicates: Sequence[Replicate], evidence: Evidence) -> Finding | None:

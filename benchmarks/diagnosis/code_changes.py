@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.contracts import Bottleneck, Suggestion, Synchronization
-from benchmarks.diagnosis.bottleneck import BUSY, RECOMPILING, Evidence, Seen
+from benchmarks.diagnosis.bottleneck import (
+    ALLOCATES,
+    BUSY,
+    RECOMPILING,
+    Evidence,
+    Seen,
+    most_frequent,
+)
 
 MOST = 2
 """Changes that a verdict suggests: the third place is left for a value of an axis."""
@@ -40,8 +47,7 @@ def _gaps_are_certain(evidence: Evidence, bounds: Evidence) -> bool:
 def _about_waits(waits: Sequence[Synchronization], bounds: Evidence) -> list[str]:
     if not waits:
         return []
-    worst, bound = max(waits, key=lambda wait: wait.calls), bounds["without_launch_gaps"]
-    times = "once" if worst.calls == 1 else f"{worst.calls:,} times"
+    (worst, times), bound = most_frequent(waits), bounds["without_launch_gaps"]
     return [
         f"{worst.source} makes the host wait for the device {times} a step ({worst.what}), and the "
         f"device is idle for {1 - 1 / bound:.0%} of it: without waits up to x{bound:.2f}."
@@ -49,7 +55,7 @@ def _about_waits(waits: Sequence[Synchronization], bounds: Evidence) -> list[str
 
 
 def _about_memory(allocations: float) -> list[str]:
-    if allocations < 1.0:
+    if allocations < ALLOCATES:
         return []
     return [
         "No torch.cuda.empty_cache() in the step, a smaller batch, or fewer sizes of tensors: the "

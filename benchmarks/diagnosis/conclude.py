@@ -7,19 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from benchmarks.catalog import catalog
 from benchmarks.contracts import Result, Status
+from benchmarks.contracts.canary import PRODUCTS
 from benchmarks.diagnosis import peaks
 from benchmarks.diagnosis.roofline import Ceilings
 from benchmarks.diagnosis.suggestions import Neighbour, Place, suggest
 from benchmarks.diagnosis.verdict import diagnose
-
-PRODUCTS = {
-    "bf16": "gemm_flop_s",
-    "fp16": "gemm_fp16_flop_s",
-    "tf32": "gemm_tf32_flop_s",
-    "fp32": "gemm_fp32_flop_s",
-    "fp8": "gemm_fp8_flop_s",
-}
-"""Readings of a GPU's canary by their arithmetic."""
 
 
 def concluded(result: Result) -> Result:

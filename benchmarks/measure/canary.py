@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 import torch
 
 from benchmarks.contracts import Canary
+from benchmarks.contracts.canary import PRODUCTS
 from benchmarks.measure import float8
 from benchmarks.measure.device import choose
 from benchmarks.measure.timestamps import drain, maker
@@ -60,11 +61,11 @@ def _readings(device: torch.device) -> Iterator[tuple[str, Callable[[], float]]]
 
 def _other_products(device: torch.device) -> Iterator[tuple[str, Callable[[], float]]]:
     """Readings of the arithmetic that a model may use beside the first one."""
-    yield "gemm_fp16_flop_s", lambda: _gemm(device, torch.float16)
-    yield "gemm_tf32_flop_s", lambda: _gemm(device, torch.float32, tf32=True)
-    yield "gemm_fp32_flop_s", lambda: _gemm(device, torch.float32)
+    yield PRODUCTS["fp16"], lambda: _gemm(device, torch.float16)
+    yield PRODUCTS["tf32"], lambda: _gemm(device, torch.float32, tf32=True)
+    yield PRODUCTS["fp32"], lambda: _gemm(device, torch.float32)
     if torch.cuda.get_device_capability(device) >= FP8_SINCE:
-        yield "gemm_fp8_flop_s", lambda: _gemm_fp8(device)
+        yield PRODUCTS["fp8"], lambda: _gemm_fp8(device)
 
 
 def _gemm(device: torch.device, dtype: torch.dtype | None = None, *, tf32: bool = False) -> float:

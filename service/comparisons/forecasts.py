@@ -1,4 +1,4 @@
-"""What to expect of a comparison: from earlier ones on such a device, else from its histories."""
+"""Forecasts a comparison: from earlier ones on such a device, else from its histories."""
 
 from __future__ import annotations
 

@@ -97,6 +97,6 @@ class ComparisonView(ComparisonSummary):
     so_far: DecisionView
     """What the pairs say by now; the same as ``decision`` once that stands."""
     forecast: tuple[CaseForecast[str], ...] = ()
-    """What was to be expected of each case before its first pair; empty once it is over."""
+    """Forecast of each case while the comparison runs; empty afterwards."""
     page: str
     """Address of its page on the dashboard."""

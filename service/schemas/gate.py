@@ -67,7 +67,7 @@ class CaseVerdict(StrEnum):
 
 
 class NoiseSource(StrEnum):
-    """What the noise between pairs is known by."""
+    """Source of the noise between pairs."""
 
     GATES = "gates"
     """Earlier gates of the case on the same kind of device."""
@@ -153,7 +153,7 @@ class CaseFindingView(CaseFinding[str]):
 
 
 class CaseForecast(Document, Generic[S]):
-    """What a gate expects of one case before its first pair, about the rule's first metric.
+    """Forecast of one case by its rule's first metric, before the first pair.
 
     None is what nobody knows yet.
     """
@@ -165,7 +165,7 @@ class CaseForecast(Document, Generic[S]):
     pairs: FiniteFloat | None = None
     """Mean number until equal revisions are decided."""
     duration_s: FiniteFloat | None = None
-    """Of so many pairs on an idle worker."""
+    """Time that ``pairs`` take on an idle worker."""
     most_pairs: int
     """Pairs that the policy, or what the other cases leave of the budget, allows."""
     change: FiniteFloat

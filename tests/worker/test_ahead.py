@@ -40,7 +40,7 @@ class Bench:
         return self._runner.run(self._job("ok"), self._onlooker)
 
     def sides(self):
-        """How each side that was measured in turn had been started."""
+        """Read how each side was started: fresh or ahead."""
         return (self._notes / "sides").read_text().split()
 
     def await_ready(self):

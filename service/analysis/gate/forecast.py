@@ -67,7 +67,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """What so many pairs can tell."""
+    """Statistical power of a number of pairs."""
 
     pairs: float
     """Mean until equal revisions are decided."""

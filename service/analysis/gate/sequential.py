@@ -99,7 +99,7 @@ def estimate(
 
 
 Looks = tuple[Values, Values, npt.NDArray[np.bool_]]
-"""Of one look at many gates: the low and the high ends, and which gates' looks agree so far."""
+"""One look at many gates: low ends, high ends, and whether each gate's looks agree so far."""
 
 
 def intervals(

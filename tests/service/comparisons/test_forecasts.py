@@ -1,4 +1,4 @@
-"""What a comparison tells of itself before its first process, on both databases."""
+"""A running comparison forecasts its cases, on both databases."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is forecast of a gate is what its own decisions come to."""
+"""Forecasts agree with the decisions of simulated gates."""
 
 import math
 from dataclasses import replace
