@@ -447,6 +447,7 @@ def _comparisons() -> None:
         sa.Column("baseline_submission", sa.String(32), nullable=False),
         sa.Column("contender_submission", sa.String(32), nullable=False),
         sa.Column("worker", sa.String(64), nullable=True),
+        sa.Column("noise", sa.JSON(), nullable=True),
         sa.Column("rounds", sa.Integer(), nullable=False),
         sa.Column("created_at", NOW, nullable=False),
         sa.Column("ends_at", NOW, nullable=False),

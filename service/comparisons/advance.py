@@ -88,13 +88,14 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
         return _decide(session, row, shown, now)
     if row.worker is None and not _pin(session, row, request, now):
         return False
-    if _change(session, row, ComparisonRow.rounds == row.rounds, rounds=row.rounds + 1):
+    row = _load(session, comparison_id)
+    first = {} if row.rounds else {"noise": forecasts.known_noise(session, row, request)}
+    if _change(session, row, ComparisonRow.rounds == row.rounds, rounds=row.rounds + 1, **first):
         left_s = (row.ends_at - now).total_seconds()
         times_s = forecasts.pair_times_s(session, row, request)
         affordable = [left_s / later_s for _, later_s in times_s]
-        tried = [len(record.pairs) for record in records]
-        places = gate.next_places(cases, tried, request.policy, affordable)
-        comparison_jobs.submit(session, _load(session, comparison_id), made, places, now)
+        places = gate.next_places(cases, records, request.policy, affordable)
+        comparison_jobs.submit(session, row, made, places, now)
     return False
 
 

@@ -62,7 +62,8 @@ def _keep(session: Session, row: ComparisonJob, stored: StoredResult | None, rea
 def records(row: ComparisonRow, tries: Sequence[ComparisonJob]) -> list[gate.CaseRecord]:
     """Give the record of each case's pairs, in the order of the cases."""
     case_records = []
-    for place, case in enumerate(row.cases):
+    noises = row.noise or [{}] * len(row.cases)
+    for place, (case, noise) in enumerate(zip(row.cases, noises, strict=True)):
         jobs = [one for one in tries if one.case_place == place]
         sides: dict[int, dict[str, gate.Measured]] = {}
         for one in jobs:
@@ -73,7 +74,8 @@ def records(row: ComparisonRow, tries: Sequence[ComparisonJob]) -> list[gate.Cas
         key = next(filter(None, keys), contracts.Case.model_validate(case).key)
         pairs = tuple(gate.Pair(**sides[number]) for number in sorted(sides))
         same = row.baseline == row.contender
-        case_records.append(gate.CaseRecord(case_key=key, pairs=pairs, one_revision=same))
+        record = {"case_key": key, "pairs": pairs, "one_revision": same, "known": noise}
+        case_records.append(gate.CaseRecord.model_validate(record))
     return case_records
 
 

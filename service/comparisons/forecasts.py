@@ -4,38 +4,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
+from pydantic import TypeAdapter
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from benchmarks import contracts
 from benchmarks.catalog import catalog
 from benchmarks.catalog.duration import expected_s, pair_s
-from service.analysis.gate.forecast import Expected, PairNoise, forecast
+from service import models
+from service.analysis.gate.forecast import Expected, forecast
+from service.analysis.gate.noise import KnownNoise, PairNoise
 from service.history.run_noise import spreads_of
-from service.models import ComparisonRow, ComparisonState, Point, SeriesRow, WorkerRow
 from service.schemas.comparisons import ComparisonRequest
-from service.schemas.gate import CaseForecast, NoiseSource
+from service.schemas.gate import CaseForecast, MetricFinding, NoiseSource
 from service.wording.statements import worded
 
+_KNOWN = TypeAdapter(KnownNoise)
 GATES = 20
 """Newest decided comparisons that are looked at: noise is of today's drivers and machines."""
-Noises = Mapping[str, list[tuple[float, int]]]
-"""By key of a case: the noise that each gate found, and of how many pairs."""
+Noises = Mapping[str, list[MetricFinding]]
+"""By key of a case: what each gate found on the metric that decides."""
 
 
 def of(
-    session: Session, row: ComparisonRow, request: ComparisonRequest
+    session: Session, row: models.ComparisonRow, request: ComparisonRequest
 ) -> tuple[CaseForecast[str], ...]:
     """Forecast each case of a comparison that runs; of one that is over, nothing."""
-    if row.state != ComparisonState.RUNNING:
+    if row.state != models.ComparisonState.RUNNING:
         return ()
     alike = _alike(session, row.worker)
-    earlier = _earlier(session, row, request, alike)
     cases = _as_they_run(row, alike.get(row.worker or ""))
+    known = _known(session, row, request, cases, alike)
     expected = []
-    for case, times_s in zip(cases, _pair_times_s(cases, row, request), strict=True):
-        noise = PairNoise.of_gates(earlier.get(case.key, []))
+    for case, before, times_s in zip(cases, known, _pair_times_s(cases, row, request), strict=True):
+        noise = before.noise
         if noise is None and alike:
             noise = _of_series(session, case, request, alike)
         expected.append(Expected(case.key, noise, *times_s))
@@ -46,14 +50,43 @@ def of(
 
 
 def pair_times_s(
-    session: Session, row: ComparisonRow, request: ComparisonRequest
+    session: Session, row: models.ComparisonRow, request: ComparisonRequest
 ) -> list[tuple[float, float]]:
     """Seconds of the first and of each later pair of every case, told from the protocol."""
     device = _alike(session, row.worker).get(row.worker or "")
     return _pair_times_s(_as_they_run(row, device), row, request)
 
 
-def _as_they_run(row: ComparisonRow, device: str | None) -> list[contracts.Case]:
+def known_noise(
+    session: Session, row: models.ComparisonRow, request: ComparisonRequest
+) -> list[dict[str, Any]]:
+    """What earlier comparisons told of each case's noise, as it is stored with this one."""
+    alike = _alike(session, row.worker)
+    cases = _as_they_run(row, alike.get(row.worker or ""))
+    known = _known(session, row, request, cases, alike)
+    return [_KNOWN.dump_python(one, mode="json") for one in known]
+
+
+def _known(
+    session: Session,
+    row: models.ComparisonRow,
+    request: ComparisonRequest,
+    cases: Sequence[contracts.Case],
+    alike: Collection[str],
+) -> list[KnownNoise]:
+    """By the place of a case: what was stored when the first pairs were submitted, else what is
+    known now."""
+    if row.noise is not None:
+        return [_KNOWN.validate_python(one) for one in row.noise]
+    earlier = _earlier(session, row, request, alike)
+    metrics = (request.policy.rule_of(case.key).limits[0].metric for case in cases)
+    return [
+        KnownNoise.of_gates(metric, earlier.get(case.key, []))
+        for metric, case in zip(metrics, cases, strict=True)
+    ]
+
+
+def _as_they_run(row: models.ComparisonRow, device: str | None) -> list[contracts.Case]:
     """The cases with the preset that ``device`` gives them, by which a policy's rules go; as they
     were submitted where no device is chosen."""
     cases = [contracts.Case.model_validate(document) for document in row.cases]
@@ -68,7 +101,7 @@ def _normalised(case: contracts.Case, device: str | None) -> contracts.Case | No
 
 
 def _pair_times_s(
-    cases: Sequence[contracts.Case], row: ComparisonRow, request: ComparisonRequest
+    cases: Sequence[contracts.Case], row: models.ComparisonRow, request: ComparisonRequest
 ) -> list[tuple[float, float]]:
     assert request.protocol is not None
     times_s = []
@@ -87,7 +120,7 @@ def _alike(session: Session, worker: str | None) -> dict[str, str]:
     """Workers with the same GPU as this one, and itself: their devices by name."""
     seen = {
         name: (labels.get("device", ""), labels.get("gpu"))
-        for name, labels in session.execute(select(WorkerRow.name, WorkerRow.labels))
+        for name, labels in session.execute(select(models.WorkerRow.name, models.WorkerRow.labels))
     }
     here = seen.get(worker or "")
     return {
@@ -98,17 +131,20 @@ def _alike(session: Session, worker: str | None) -> dict[str, str]:
 
 
 def _earlier(
-    session: Session, row: ComparisonRow, request: ComparisonRequest, alike: Collection[str]
+    session: Session, row: models.ComparisonRow, request: ComparisonRequest, alike: Collection[str]
 ) -> Noises:
     """Read what the newest comparisons before this one found, measured as this one will be."""
     query = (
-        select(ComparisonRow.request, ComparisonRow.decision["cases"])
-        .where(ComparisonRow.state == ComparisonState.DECIDED, ComparisonRow.id < row.id)
-        .where(ComparisonRow.worker.in_(alike))
-        .order_by(ComparisonRow.id.desc())
+        select(models.ComparisonRow.request, models.ComparisonRow.decision["cases"])
+        .where(
+            models.ComparisonRow.state == models.ComparisonState.DECIDED,
+            models.ComparisonRow.id < row.id,
+        )
+        .where(models.ComparisonRow.worker.in_(alike))
+        .order_by(models.ComparisonRow.id.desc())
         .limit(GATES)
     )
-    found: dict[str, list[tuple[float, int]]] = {}
+    found: dict[str, list[MetricFinding]] = {}
     for asked, decided in session.execute(query):
         if asked.get("duet", False) != request.duet:
             continue
@@ -116,7 +152,7 @@ def _earlier(
             key = case["case_key"]
             metric = request.policy.rule_of(key).limits[0].metric
             found.setdefault(key, []).extend(
-                (one["noise"], one["pairs"])
+                MetricFinding.model_validate(one)
                 for one in case["metrics"]
                 if one["metric"] == metric and one.get("noise") is not None
             )
@@ -130,11 +166,13 @@ def _of_series(
     known_as = (_normalised(case, device) for device in set(alike.values()))
     keys = {one.key for one in known_as if one is not None}
     metric = request.policy.rule_of(case.key).limits[0].metric
-    measured = select(Point.result_id).where(
-        Point.series_id == SeriesRow.id, Point.worker.in_(alike)
+    measured = select(models.Point.result_id).where(
+        models.Point.series_id == models.SeriesRow.id, models.Point.worker.in_(alike)
     )
-    query = select(SeriesRow.id).where(SeriesRow.case_key.in_(keys), SeriesRow.metric == metric)
-    series = session.scalars(query.where(measured.exists()).order_by(SeriesRow.id)).all()
+    query = select(models.SeriesRow.id).where(
+        models.SeriesRow.case_key.in_(keys), models.SeriesRow.metric == metric
+    )
+    series = session.scalars(query.where(measured.exists()).order_by(models.SeriesRow.id)).all()
     known = [
         PairNoise(
             deviation=math.sqrt(2 * spread.process.value * spread.processes),

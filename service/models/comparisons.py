@@ -33,6 +33,8 @@ class ComparisonRow(ProjectOwned, Base):
     contender_submission: Mapped[str] = mapped_column(ForeignKey("submissions.id"))
     worker: Mapped[str | None] = mapped_column(String(64))
     """Both sides are pinned to it; None until one is chosen."""
+    noise: Mapped[list[Any] | None]
+    """What earlier gates told of each case's noise; fixed when the first pairs are submitted."""
     rounds: Mapped[int]
     """How many rounds were submitted; who raises it submits the next."""
     created_at: Mapped[datetime]

@@ -103,6 +103,8 @@ class MetricFinding(Document):
     it is as measured."""
     noise: FiniteFloat | None = None
     """Standard deviation between pairs, as a share, of what was compared."""
+    noise_as_measured: FiniteFloat | None = None
+    """The same as measured, where ``noise`` is at one clock."""
 
 
 class CaseFinding(Document, Generic[S]):

@@ -2,7 +2,8 @@
 
 ``PYTHONPATH=.:tests python -m trials.gate.turned FILE ...`` reads rows of `trials.gate.live` and
 prints two tables. A replayed gate draws its pairs from the recorded ones of a case with
-replacement. With a planted slowdown, each step of the contender takes one percent longer.
+replacement. With a planted slowdown, each step of the contender takes one percent longer. In the
+last column each gate knows the noise of the twenty before it.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from benchmarks.catalog.metrics import sample
 from benchmarks.contracts import Turn, Window
 from benchmarks.diagnosis.paired import counted, samples
 from service.analysis.gate import CaseRecord, Measured, Pair, decide_cases
+from service.analysis.gate.noise import KnownNoise
 from service.analysis.gate.one_clock import at_one_clock
 from service.analysis.gate.pairs import Metric, Timed
-from service.schemas.gate import CaseVerdict
+from service.analysis.statement import Statement
+from service.schemas.gate import CaseFinding, CaseVerdict
 from service.schemas.policy import Policy
 
-GATES, SEED, FEWEST = 1_000, 7, 4
+GATES, SEED, FEWEST, EARLIER = 1_000, 7, 4, 20
 PLANTED = 0.01
 
 
@@ -54,7 +57,7 @@ def main() -> None:
     }
     for (name, code), group in by_case.items():
         print(f"| {name} | {code} | {len(group)} | {_spread(group)} |")
-    print("\n" + _heading("replayed", "planted", "as measured", "at one clock"))
+    print("\n" + _heading("replayed", "planted", "as measured", "at one clock", "noise known"))
     for line in _replayed(by_case):
         print(line)
 
@@ -93,31 +96,40 @@ def _replayed(by_case: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]) ->
         if code != "equal" or len(rows) < FEWEST:
             continue
         for planted in (0.0, PLANTED):
+            measured, at_one = (
+                [_pair(row, planted, clock=clock) for row in rows] for clock in (False, True)
+            )
             answers = [
-                _answers([_pair(row, planted, clock=clock) for row in rows], random)
-                for clock in (False, True)
+                _answers(measured, random),
+                _answers(at_one, random),
+                _answers(at_one, random, knows=True),
             ]
             yield f"| {name}, {len(rows)} pairs | {planted:.0%} | {' | '.join(answers)} |"
 
 
-def _answers(pairs: Sequence[Pair], random: np.random.Generator) -> str:
-    ended = [_gate(pairs, random) for _ in range(GATES)]
-    verdicts = Counter(verdict for verdict, _ in ended)
+def _answers(pairs: Sequence[Pair], random: np.random.Generator, *, knows: bool = False) -> str:
+    ended: list[CaseFinding[Statement]] = []
+    for _ in range(GATES):
+        before = [one.metrics[0] for one in ended[-EARLIER:]] if knows else []
+        ended.append(_gate(pairs, random, KnownNoise.of_gates("throughput", before)))
+    verdicts = Counter(one.verdict for one in ended)
     counts = f"{verdicts[CaseVerdict.WORSE]} worse, {verdicts[CaseVerdict.SAME]} same"
-    return f"{counts}, {median(count for _, count in ended):g} pairs"
+    return f"{counts}, {median(one.pairs for one in ended):g} pairs"
 
 
-def _gate(pairs: Sequence[Pair], random: np.random.Generator) -> tuple[CaseVerdict, int]:
+def _gate(
+    pairs: Sequence[Pair], random: np.random.Generator, known: KnownNoise
+) -> CaseFinding[Statement]:
     policy = Policy()
     drawn: list[Pair] = []
     while True:
         drawn.append(pairs[random.integers(len(pairs))])
         if len(drawn) < policy.min_pairs:
             continue
-        record = CaseRecord(case_key="case:full", pairs=tuple(drawn))
+        record = CaseRecord(case_key="case:full", pairs=tuple(drawn), known=known)
         (case,) = decide_cases([record], policy, last=len(drawn) >= policy.max_pairs)
         if case.settled:
-            return case.verdict, len(drawn)
+            return case
 
 
 def _pair(row: Mapping[str, Any], planted: float = 0.0, *, clock: bool = True) -> Pair:

@@ -29,7 +29,7 @@ def decide_case(
 ) -> CaseFinding[Statement]:
     """Decide on one case; ``last`` says that no pair will follow, whatever the pairs say."""
     pairs = record.whole[: levels.max_pairs]
-    by_metric = findings(pairs, levels, last=last)
+    by_metric = findings(pairs, levels, record.known, last=last)
     answers = tuple(answer_of(by_metric.get(limit.metric), limit) for limit in rule.limits)
     disturbed = record.disturbed >= levels.max_pairs
     answer = trouble_of(record) or _lacking(

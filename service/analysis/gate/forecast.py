@@ -11,14 +11,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import chdtri
 
 from service.analysis.gate.metrics import Levels
-from service.analysis.gate.sequential import FLOOR, Looks, Values, intervals
+from service.analysis.gate.noise import PairNoise
+from service.analysis.gate.sequential import Looks, Values, intervals
 from service.analysis.statement import Statement, state
 from service.schemas.gate import CaseForecast, NoiseSource
 from service.schemas.policy import Limit, Policy
@@ -28,27 +28,6 @@ POWER = 0.8
 """Probability with which a change has to be seen to be within reach: the usual one."""
 USUAL = 6
 """Pairs that a case of unknown noise is taken to need; most need four to seven."""
-FAR = 3.0
-"""No gate's noise counts as more than so many times the median of several."""
-
-
-@dataclass(frozen=True, slots=True)
-class PairNoise:
-    """Standard deviation of a pair's log ratio, and the degrees of freedom that it was told by."""
-
-    deviation: float
-    freedom: float
-    known_by: NoiseSource = NoiseSource.GATES
-
-    @classmethod
-    def of_gates(cls, found: Sequence[tuple[float, int]]) -> Self | None:
-        """Pool what earlier gates found: their noise, and of how many pairs; None if none did."""
-        if not found:
-            return None
-        most = FAR * max(float(np.median([noise for noise, _ in found])), FLOOR)
-        freedom = sum(pairs - 1 for _, pairs in found)
-        total = math.fsum((pairs - 1) * min(noise, most) ** 2 for noise, pairs in found)
-        return cls(math.sqrt(total / freedom), freedom)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +122,14 @@ def power_of(noise: PairNoise, limit: Limit, levels: Levels, most: int) -> Power
     """Compute what ``most`` pairs of this noise tell under one limit; no trade is reckoned with."""
     drawn, least = _normal(most) * _deviations(noise)[:, None], levels.min_pairs
     strict, plain = (
-        intervals(drawn, error=error, min_pairs=least, max_pairs=levels.max_pairs, last=True)
+        intervals(
+            drawn,
+            error=error,
+            min_pairs=least,
+            max_pairs=levels.max_pairs,
+            last=True,
+            prior=noise.prior if noise.known_by is NoiseSource.GATES else None,
+        )
         for error in (levels.strict, levels.plain)
     )
     both = list(zip(strict, plain, strict=True))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
 from benchmarks.contracts import Direction
+from service.analysis.gate.noise import KnownNoise
 from service.analysis.gate.one_clock import AtOneClock, also_as_measured, at_one_clock
 from service.analysis.gate.pairs import Measured, Metric, Pair
 from service.analysis.gate.sequential import Estimate, estimate
@@ -16,6 +17,7 @@ from service.schemas.policy import Limit, Policy, Trade
 
 _TIMES = {"throughput": -1.0, "step_time": 1.0}
 """Metrics that say how long a step takes, and the sign of their logarithm in that of the time."""
+NOTHING = KnownNoise()
 WIDEST = math.log(1e6)
 """An interval that reaches further than a millionfold says no more than this."""
 
@@ -42,9 +44,11 @@ class Levels:
         return cls(strict, policy.false_pass, policy.min_pairs, policy.max_pairs)
 
 
-def findings(pairs: list[Pair], levels: Levels, *, last: bool) -> dict[str, MetricFinding]:
+def findings(
+    pairs: list[Pair], levels: Levels, known: KnownNoise = NOTHING, *, last: bool
+) -> dict[str, MetricFinding]:
     """Every metric that all pairs have on both sides, above zero."""
-    rows = (_finding(name, pairs, levels, last=last) for name in _common(pairs))
+    rows = (_finding(name, pairs, levels, known, last=last) for name in _common(pairs))
     return {row.metric: row for row in rows if row is not None}
 
 
@@ -64,12 +68,14 @@ def _alike(one: Metric | None, other: Metric) -> bool:
     return (one.unit, one.direction) == (other.unit, other.direction)
 
 
-def _finding(name: str, pairs: list[Pair], levels: Levels, *, last: bool) -> MetricFinding | None:
+def _finding(
+    name: str, pairs: list[Pair], levels: Levels, known: KnownNoise, *, last: bool
+) -> MetricFinding | None:
     before, after = _logs(pairs, 0, name), _logs(pairs, 1, name)
     measured = _log_ratios(pairs, name)
     at_one = _at_one_clock(name, pairs, levels, last=last)
     strict, plain = (
-        _estimate(measured, at_one, levels, error, last=last)
+        _estimate(measured, at_one, levels, error, last=last, known=known, name=name)
         for error in (levels.strict, levels.plain)
     )
     if strict is None or plain is None:
@@ -92,6 +98,7 @@ def _finding(name: str, pairs: list[Pair], levels: Levels, *, last: bool) -> Met
         consistent=strict.consistent and plain.consistent,
         clock=math.expm1(fmean(at_one.clocks)) if at_one is not None else None,
         noise=stdev(measured if at_one is None else at_one.differences),
+        noise_as_measured=None if at_one is None else stdev(measured),
     )
 
 
@@ -124,11 +131,23 @@ def _estimate(
     error: float,
     *,
     last: bool,
+    known: KnownNoise = NOTHING,
+    name: str = "",
 ) -> Estimate | None:
-    few = {"min_pairs": levels.min_pairs, "max_pairs": levels.max_pairs}
-    differences = measured if at_one is None else at_one.differences
-    found = estimate(differences, error=error, last=last, **few)
-    return found if at_one is None or found is None else also_as_measured(found, measured)
+    measured_prior, prior = (
+        known.prior(name, at_one_clock=clock) for clock in (False, at_one is not None)
+    )
+    found = estimate(
+        measured if at_one is None else at_one.differences,
+        error=error,
+        min_pairs=levels.min_pairs,
+        max_pairs=levels.max_pairs,
+        last=last,
+        prior=prior,
+    )
+    if found is None or at_one is None:
+        return found
+    return also_as_measured(found, measured, measured_prior)
 
 
 def _log_ratios(pairs: Sequence[Pair], name: str) -> list[float]:

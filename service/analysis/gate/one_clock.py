@@ -13,25 +13,25 @@ over all looks is approximate here: the tests and benchmarks/results/h100 show w
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
 
 from benchmarks.diagnosis.paired import TRIMMED
+from service.analysis.gate.noise import PairNoise
 from service.analysis.gate.pairs import Pair
-from service.analysis.gate.sequential import FLOOR, Estimate
+from service.analysis.gate.sequential import Estimate, students_half
 
 Values = npt.NDArray[np.float64]
 FEWEST_TURNS = 12
 """Turns from which a slope may be told."""
 STEADY = 5e-4
 """Standard deviation of log clock differences below which the clock explains nothing."""
-MEASURED = 0.975
-"""One-sided probability with which the time as measured has to agree, at the newest look."""
+MEASURED = 0.05
+"""Probability, both sides together, with which the time as measured may disagree, at the newest
+look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,12 @@ def at_one_clock(pairs: Sequence[Pair]) -> AtOneClock | None:
     return AtOneClock([_middle(rest, rest) for rest in adjusted], slope, clocks)
 
 
-def also_as_measured(at_one: Estimate, measured: Sequence[float]) -> Estimate:
+def also_as_measured(
+    at_one: Estimate, measured: Sequence[float], prior: PairNoise | None = None
+) -> Estimate:
     """Widen an estimate at one clock by what the differences as measured leave open."""
     values = np.asarray(measured, float)[: at_one.pairs]
-    spread = max(float(values.std(ddof=1)), FLOOR) / math.sqrt(len(values))
-    half = float(stdtrit(len(values) - 1, MEASURED)) * spread
+    half = students_half(float(values.std(ddof=1)), len(values), MEASURED, prior)
     mean = float(values.mean())
     low, high = min(at_one.low, mean - half), max(at_one.high, mean + half)
     return replace(at_one, low=low, high=high)

@@ -10,13 +10,17 @@ import numpy as np
 from service.analysis.gate.decision import Case
 from service.analysis.gate.forecast import settled
 from service.analysis.gate.metrics import Levels
+from service.analysis.gate.pairs import CaseRecord
 from service.analysis.gate.sequential import Looks, half_width
 from service.schemas.gate import MetricFinding
 from service.schemas.policy import Limit, Policy
 
 
 def next_places(
-    cases: Sequence[Case], tried: Sequence[int], policy: Policy, affordable: Sequence[float]
+    cases: Sequence[Case],
+    records: Sequence[CaseRecord],
+    policy: Policy,
+    affordable: Sequence[float],
 ) -> list[int]:
     """Return the places of the open cases that are measured next.
 
@@ -31,15 +35,16 @@ def next_places(
 
     Args:
         cases: as decided by the pairs so far.
-        tried: pairs of each that were begun, whatever came of them.
+        records: the pairs of each that were begun, and what was known of their noise.
         policy: of the gate.
         affordable: pairs of each that what is left of the budget has time for.
     """
+    tried = [len(record.pairs) for record in records]
     open_ = [place for place, case in enumerate(cases) if not case.settled]
     if first := [place for place in open_ if tried[place] < policy.min_pairs]:
         return first
     levels = Levels.of(policy, [case.case_key for case in cases])
-    to_go = {place: pairs_to_go(cases[place], policy, levels) for place in open_}
+    to_go = {place: pairs_to_go(cases[place], records[place], policy, levels) for place in open_}
 
     def order(place: int) -> tuple[bool, int, bool, float]:
         needed = to_go[place]
@@ -48,7 +53,7 @@ def next_places(
     return sorted(open_, key=order)[:1]
 
 
-def pairs_to_go(case: Case, policy: Policy, levels: Levels) -> float:
+def pairs_to_go(case: Case, record: CaseRecord, policy: Policy, levels: Levels) -> float:
     """Return after how many further pairs a last look decides, if they say what the others said.
 
     Infinite where even the most pairs do not. Trades are not reckoned with.
@@ -57,16 +62,18 @@ def pairs_to_go(case: Case, policy: Policy, levels: Levels) -> float:
     limits = policy.rule_of(case.case_key).limits
     if not all(limit.metric in found for limit in limits):
         return max(levels.min_pairs - case.pairs, 1)
-    return max(_of_limit(found[limit.metric], limit, levels) for limit in limits)
+    return max(_of_limit(found[limit.metric], limit, levels, record) for limit in limits)
 
 
-def _of_limit(finding: MetricFinding, limit: Limit, levels: Levels) -> float:
+def _of_limit(finding: MetricFinding, limit: Limit, levels: Levels, record: CaseRecord) -> float:
     middle, noise = math.log1p(max(finding.change, -0.999)), finding.noise
     if not finding.consistent or noise is None:
         return math.inf
+    prior = record.known.prior(limit.metric, at_one_clock=finding.clock is not None)
+    few = levels.min_pairs, levels.max_pairs
     for count in range(finding.pairs, levels.max_pairs + 1):
         strict, plain = (
-            _look(middle, half_width(noise, count, error, levels.min_pairs, levels.max_pairs))
+            _look(middle, half_width(noise, count, error, *few, prior))
             for error in (levels.strict, levels.plain)
         )
         if settled(strict, plain, limit=limit)[0][0]:

@@ -14,6 +14,7 @@ from pydantic import Field, FiniteFloat
 from benchmarks.contracts import Contract, Direction, Line, Result, Sample, Status, line
 from benchmarks.diagnosis import disturbances
 from benchmarks.diagnosis.paired import ONE_AFTER_THE_OTHER
+from service.analysis.gate.noise import KnownNoise
 from service.analysis.statement import Statement, state
 from service.schemas.gate import CaseVerdict, Side
 
@@ -126,6 +127,8 @@ class CaseRecord(Contract):
     pairs: tuple[Pair, ...] = ()
     one_revision: bool = False
     """Both sides are the same revision on purpose: a check of the set-up."""
+    known: KnownNoise = KnownNoise()
+    """What earlier gates told of its noise."""
 
     def side(self, side: Side) -> list[Measured]:
         """List the records of one side."""

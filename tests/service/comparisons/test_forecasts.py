@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import update
 
 from service.database.session import Database
-from service.models import Point
+from service.models import ComparisonRow, Point
 
 pytestmark = pytest.mark.both_databases
 UNKNOWN = (
@@ -53,6 +53,22 @@ def test_the_next_gate_knows_the_noise_of_the_one_before(gate: GateHand) -> None
     assert only(told)["sentence"] in gate.client.get(told["page"]).text
     gate.measure(steady(noise=0.002))
     assert gate.read(told["id"])["forecast"] == [], "it is over"
+
+
+def test_a_gate_that_knows_the_noise_needs_fewer_pairs_and_keeps_what_it_knew(
+    gate: GateHand,
+) -> None:
+    pairs = []
+    for _ in range(2):
+        told = gate.start(budget_s=40_000.0)
+        gate.measure(steady(noise=0.002))
+        pairs.append(gate.read(told["id"])["decision"]["cases"][0]["pairs"])
+    assert pairs[1] == 3 < pairs[0]
+    database: Database = gate.client.app.state.database  # type: ignore[attr-defined]
+    with database.reading() as session:
+        rows = session.query(ComparisonRow.noise).order_by(ComparisonRow.id).all()
+    assert rows[0][0] == [{"metric": "throughput", "as_measured": None, "at_one_clock": None}]
+    assert rows[1][0][0]["as_measured"]["freedom"] == pairs[0] - 1
 
 
 def test_a_limit_out_of_reach_is_told_at_once(gate: GateHand) -> None:

@@ -19,7 +19,7 @@ GATES = 150
 
 
 def known(deviation: float) -> PairNoise:
-    return PairNoise(deviation, math.inf)
+    return PairNoise(deviation, math.inf, NoiseSource.SERIES)
 
 
 def played(
@@ -65,7 +65,8 @@ def test_chance_pairs_and_reach_are_those_of_simulated_gates(
 
 def test_noise_that_few_pairs_told_promises_less() -> None:
     sure, unsure = (
-        power_of(PairNoise(0.004, freedom), Limit(), LEVELS, 12) for freedom in (math.inf, 2.0)
+        power_of(PairNoise(0.004, freedom, NoiseSource.SERIES), Limit(), LEVELS, 12)
+        for freedom in (math.inf, 2.0)
     )
     assert unsure.chance < sure.chance - 0.1
     assert unsure.reachable > sure.reachable
@@ -147,7 +148,16 @@ def test_it_is_said_where_the_noise_is_known_from() -> None:
 def test_limits_and_noise_of_any_size_have_a_forecast() -> None:
     for limit in (Limit(max_regression=0.99, margin=0.99), Limit(margin=0.0001)):
         for deviation in (0.0, 0.3, 50.0):
-            power = power_of(PairNoise(deviation, 2.0), limit, LEVELS, 5)
+            power = power_of(PairNoise(deviation, 2.0, NoiseSource.SERIES), limit, LEVELS, 5)
             assert 0 <= power.chance <= 1
             assert 0 < power.reachable <= 1
             assert 3 <= power.pairs <= 5
+
+
+def test_gates_that_know_the_noise_are_foretold_to_need_fewer_pairs() -> None:
+    gates, history = (
+        power_of(PairNoise(0.002, 40.0, source), Limit(), LEVELS, 12)
+        for source in (NoiseSource.GATES, NoiseSource.SERIES)
+    )
+    assert gates.pairs < 3.5 < history.pairs
+    assert gates.chance >= history.chance

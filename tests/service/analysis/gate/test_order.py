@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from builders.gate_records import record
 
-from service.analysis.gate import Levels, decide_case, next_places
+from service.analysis.gate import CaseRecord, Levels, Pair, decide_case, next_places
 from service.analysis.gate.order import pairs_to_go
 from service.schemas.gate import REGRESSIONS, CaseVerdict
 from service.schemas.policy import Policy, Rule
@@ -21,12 +21,13 @@ def chosen(
 ) -> list[int]:
     keys = [f"case {place}" for place in range(len(differences))]
     levels = Levels.of(policy, keys)
-    cases = [
-        decide_case(record(some, key), Rule(), levels)
-        for some, key in zip(differences, keys, strict=True)
-    ]
-    tried = [len(some) for some in differences]
-    return next_places(cases, tried, policy, [affordable] * len(cases))
+    records = [record(some, key) for some, key in zip(differences, keys, strict=True)]
+    cases = [decide_case(one, Rule(), levels) for one in records]
+    return next_places(cases, records, policy, [affordable] * len(cases))
+
+
+def begun(*counts: int) -> list[CaseRecord]:
+    return [CaseRecord(case_key="case", pairs=(Pair(),) * count) for count in counts]
 
 
 def test_until_each_has_its_least_pairs_all_are_measured() -> None:
@@ -61,14 +62,14 @@ def test_a_case_whose_pairs_disagree_gives_way() -> None:
     finding = finding.model_copy(
         update={"metrics": (finding.metrics[0].model_copy(update={"consistent": False}),)}
     )
-    assert pairs_to_go(finding, POLICY, levels) == float("inf")
+    assert pairs_to_go(finding, begun(11)[0], POLICY, levels) == float("inf")
 
 
 def test_accidents_do_not_keep_the_others_from_their_turn() -> None:
     levels = Levels.of(POLICY, ["a", "b"])
     cases = [decide_case(record(some), Rule(), levels) for some in (NOISY[:1], NOISY[:4])]
-    assert next_places(cases, [4, 5], POLICY, [AMPLE, AMPLE]) == [0]
-    assert next_places(cases, [5, 4], POLICY, [AMPLE, AMPLE]) == [1]
+    assert next_places(cases, begun(4, 5), POLICY, [AMPLE, AMPLE]) == [0]
+    assert next_places(cases, begun(5, 4), POLICY, [AMPLE, AMPLE]) == [1]
 
 
 @pytest.mark.parametrize(("change", "most"), [(0.0, 0.1), (-0.00995, 0.2)])
@@ -84,7 +85,7 @@ def test_choosing_by_the_pairs_makes_no_error_more_frequent(change: float, most:
                 decide_case(record(some[:count]), Rule(), levels)
                 for some, count in zip(drawn, counts, strict=True)
             ]
-            places = next_places(cases, counts, policy, [float(left)] * 2)
+            places = next_places(cases, begun(*counts), policy, [float(left)] * 2)
             if not left or not places:
                 break
             counts[places[0]] += 1
