@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -17,6 +17,7 @@ from benchmarks.contracts import Case, Result, Status
 from benchmarks.diagnosis import disturbances
 from service import models
 from service.analysis import gate
+from service.analysis.gate.noise import KnownNoise
 from service.history import queries, revisions
 from service.history.types import StoredResult
 from service.maintenance.verify import agreement
@@ -25,6 +26,7 @@ from service.schemas import gate as schemas
 from service.schemas.comparisons import ComparisonRequest
 
 GATE = 10
+_NOISES = TypeAdapter(list[KnownNoise])
 BATCH = 16
 """Documents in memory at once: each may have many megabytes."""
 
@@ -66,6 +68,22 @@ def _request_faults(row: models.ComparisonRow) -> Iterator[str]:
         yield "It is of other revisions, another source or another project than its request."
     if row.ends_at != row.created_at + timedelta(seconds=request.budget_s):
         yield f"It ends at {row.ends_at}, and its budget is {request.budget_s} s."
+    yield from _noise_faults(row)
+
+
+def _noise_faults(row: models.ComparisonRow) -> Iterator[str]:
+    """Yield what is wrong with the noise that was known: one record for each case, once begun."""
+    if (row.noise is not None) != (row.rounds > 0):
+        yield f"It has {row.rounds} rounds, and the noise that it knew says otherwise."
+    if row.noise is None:
+        return
+    try:
+        known = _NOISES.validate_python(row.noise)
+    except ValidationError:
+        yield "The noise that it knew cannot be read."
+        return
+    if len(known) != len(row.cases):
+        yield f"It has {len(row.cases)} cases, and knew the noise of {len(known)}."
 
 
 def _decided(row: models.ComparisonRow, tries: Sequence[models.ComparisonJob]) -> Iterator[str]:
