@@ -61,8 +61,18 @@ def findings_of(database: Database) -> int:
         return session.scalars(select(func.count()).select_from(FindingRow)).one()
 
 
+def analysis_of(process: Program) -> psutil.Process:
+    """The process that analyses for ``serve``, once it runs its own program.
+
+    ``serve`` calls it running as soon as it is started, when it still has the name of a copy.
+    """
+    wait_until(lambda: len(children(process)) == 1)
+    (child,) = children(process)
+    return child
+
+
 def children(process: Program) -> list[psutil.Process]:
-    """What it started, once that has become what it was started for."""
+    """The processes that it started and that run the program of analysis by now."""
     return [
         child
         for child in psutil.Process(process.pid).children()
@@ -78,13 +88,13 @@ def test_serve_has_results_analysed_and_starts_a_killed_process_again(database: 
             return str(httpx2.get(f"{address}/api/v1/health").json()["analysis"])
 
         wait_until(lambda: health() == "running")
-        (first,) = children(process)
+        first = analysis_of(process)
         first.kill()
         wait_until(lambda: not first.is_running())
         add_a_drop(database)
         wait_until(lambda: is_analysed(database))
         assert findings_of(database) == 1
-        (second,) = children(process)
+        second = analysis_of(process)
         assert second.pid != first.pid
         assert second.nice() > psutil.Process(process.pid).nice()
         assert health() == "running"
@@ -93,8 +103,7 @@ def test_serve_has_results_analysed_and_starts_a_killed_process_again(database: 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_it_ends_with_serve_however_that_ended(sqlite_url: str, number: signal.Signals) -> None:
     with serving(sqlite_url, **QUICK) as (_, process):
-        wait_until(lambda: bool(children(process)))
-        (analysis,) = children(process)
+        analysis = analysis_of(process)
         analysis.suspend()  # not even then
         process.send_signal(number)
         wait_until(lambda: not analysis.is_running())
