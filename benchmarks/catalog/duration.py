@@ -17,8 +17,9 @@ WARM_CACHE = 0.5
 """Share of compiling that a later process of the same case still pays."""
 WARM_UP = 2.5
 """Warm-up over its floor in seconds ..."""
-SETTLING = 0.5
-"""... and the share of the longest wait for a steady temperature."""
+SETTLING = 0.15
+"""... and the share of the longest wait for a steady temperature, from 22 processes of three cases
+on two H200s (benchmarks/results/h200/protocols.jsonl)."""
 WINDOW = 1 / 3
 """How far a pass goes from its floor to its limit in seconds."""
 SEARCH_S = 30.0

@@ -33,7 +33,7 @@ TIMING: Mapping[Tier, Mapping[str, Any]] = {
         "block_min_steps": 2,
         "precision": 0.01,
     },
-    Tier.STANDARD: {"replicates": 3},
+    Tier.STANDARD: {"replicates": 3, "window_min_blocks": 6, "window_max_s": 12.0},
     Tier.GATE: {"replicates": 5, "window_min_s": 10.0, "precision": 0.0025},
 }
 """What differs from the default protocol."""
