@@ -12,10 +12,10 @@ from sqlalchemy.orm import Session
 
 from benchmarks import contracts
 from benchmarks.catalog import catalog
-from benchmarks.catalog.duration import expected_s, pair_s
 from service import models
 from service.analysis.gate.forecast import Expected, forecast
 from service.analysis.gate.noise import KnownNoise, PairNoise
+from service.comparisons import pair_times
 from service.history.run_noise import spreads_of
 from service.schemas.comparisons import ComparisonRequest
 from service.schemas.gate import CaseForecast, MetricFinding, NoiseSource
@@ -38,7 +38,8 @@ def of(
     cases = _as_they_run(row, alike.get(row.worker or ""))
     known = _known(session, row, request, cases, alike)
     expected = []
-    for case, before, times_s in zip(cases, known, _pair_times_s(cases, row, request), strict=True):
+    pairs_s = pair_times.of(session, row, request, cases, alike)
+    for case, before, times_s in zip(cases, known, pairs_s, strict=True):
         noise = before.noise
         if noise is None and alike:
             noise = _of_series(session, case, request, alike)
@@ -52,9 +53,10 @@ def of(
 def pair_times_s(
     session: Session, row: models.ComparisonRow, request: ComparisonRequest
 ) -> list[tuple[float, float]]:
-    """Seconds of the first and of each later pair of every case, told from the protocol."""
-    device = _alike(session, row.worker).get(row.worker or "")
-    return _pair_times_s(_as_they_run(row, device), row, request)
+    """Seconds of the first and of each later pair of every case."""
+    alike = _alike(session, row.worker)
+    cases = _as_they_run(row, alike.get(row.worker or ""))
+    return pair_times.of(session, row, request, cases, alike)
 
 
 def known_noise(
@@ -98,22 +100,6 @@ def _normalised(case: contracts.Case, device: str | None) -> contracts.Case | No
         return catalog.normalise(case, device) if device else None
     except ValueError:  # an earlier version's case, or one that no such device can do
         return None
-
-
-def _pair_times_s(
-    cases: Sequence[contracts.Case], row: models.ComparisonRow, request: ComparisonRequest
-) -> list[tuple[float, float]]:
-    assert request.protocol is not None
-    times_s = []
-    for case in cases:
-        if request.duet and request.policy.in_turn(case.key):
-            duet = contracts.Duet(baseline=row.baseline)
-            both = pair_s(case, duet, first=True), pair_s(case, duet, first=False)
-        else:
-            later = request.protocol.timing_only()
-            both = 2 * expected_s(case, request.protocol), 2 * expected_s(case, later)
-        times_s.append(both)
-    return times_s
 
 
 def _alike(session: Session, worker: str | None) -> dict[str, str]:

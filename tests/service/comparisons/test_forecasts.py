@@ -95,6 +95,20 @@ def test_noise_of_another_device_or_way_of_measuring_counts_for_nothing(gate: Ga
     assert only(gate.start(worker="w2", case={**tiny, "workload": "unet"}))["known_by"] is None
 
 
+def test_pairs_take_as_long_as_they_took_on_such_a_device(gate: GateHand) -> None:
+    gate.worker.introduce(["old", "new"], device="cuda", gpu="H100")
+    tiny = {"workload": "resnet50", "preset": "tiny"}
+    gate.start(case=tiny, duet=True, budget_s=7_200.0)
+    gate.measure(steady(noise=0.002))
+    told = only(gate.start(case=tiny, duet=True, budget_s=7_200.0))
+    assert told["duration_s"] == pytest.approx(told["pairs"]), "these took under a second each"
+    for name, gpu in (("w2", "H100"), ("w3", "H200")):
+        Hand(gate.client, name).introduce(["old", "new"], device="cuda", gpu=gpu)
+    short = {"case": tiny, "duet": True, "budget_s": 10.0}
+    assert only(gate.start(worker="w2", **short))["most_pairs"] == 10
+    assert only(gate.start(worker="w3", **short))["most_pairs"] == 0
+
+
 def test_a_rule_about_the_preset_that_runs_is_the_one_that_is_forecast(gate: GateHand) -> None:
     gate.worker.introduce(["old", "new"], device="cuda", gpu="H100")
     loose = {"cases": "resnet50:full*", "limits": [{"metric": "throughput", "max_regression": 0.2}]}
