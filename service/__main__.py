@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 
 from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError
@@ -57,11 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _analyse(settings: Settings) -> int:
     database = Database(settings.url)
     check(database)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    # At once, for each step can be repeated: an exception is lost if it is raised in a finalizer.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: os._exit(0))
     os.nice(NICENESS)
     log.info("analysis runs as process %d", os.getpid())
-    with suppress(KeyboardInterrupt):
-        pipeline.run(database, settings.sweep_s, settings.confirmations)
+    pipeline.run(database, settings.sweep_s, settings.confirmations)
     return 0
 
 

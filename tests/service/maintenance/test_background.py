@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -119,6 +121,27 @@ def test_two_at_once_open_each_finding_once(database: Database) -> None:
         for process in (one, other):
             process.send_signal(signal.SIGTERM)
         assert [process.wait(30) for process in (one, other)] == [0, 0]
+
+
+def test_it_ends_though_the_signal_comes_while_an_object_is_finalized(sqlite_url: str) -> None:
+    program = """if True:
+        import os, signal
+        from service import __main__ as program
+
+        class Dying:
+            def __del__(self):
+                os.kill(os.getpid(), signal.SIGTERM)
+                "the signal arrives by now"
+
+        def run(*_):
+            Dying()
+            os._exit(9)
+
+        program.pipeline.run = run
+        program.main(["--role", "analysis"])
+    """
+    chosen = os.environ | {"THROUGHLINE_DATABASE_URL": sqlite_url}
+    subprocess.run([sys.executable, "-c", program], env=chosen, timeout=60, check=True)
 
 
 def test_a_database_that_cannot_be_used_is_said_in_one_sentence() -> None:
