@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from pydantic import TypeAdapter
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -14,16 +13,13 @@ from benchmarks import contracts
 from benchmarks.catalog import catalog
 from service import models
 from service.analysis.gate.forecast import Expected, forecast
-from service.analysis.gate.noise import KnownNoise, PairNoise
+from service.analysis.gate.noise import STORED, KnownNoise, PairNoise
 from service.comparisons import pair_times
 from service.history.run_noise import spreads_of
 from service.schemas.comparisons import ComparisonRequest
 from service.schemas.gate import CaseForecast, MetricFinding, NoiseSource
 from service.wording.statements import worded
 
-_KNOWN = TypeAdapter(KnownNoise)
-GATES = 20
-"""Newest decided comparisons that are looked at: noise is of today's drivers and machines."""
 Noises = Mapping[str, list[MetricFinding]]
 """By key of a case: what each gate found on the metric that decides."""
 
@@ -34,8 +30,7 @@ def of(
     """Forecast each case of a comparison that runs; of one that is over, nothing."""
     if row.state != models.ComparisonState.RUNNING:
         return ()
-    alike = _alike(session, row.worker)
-    cases = _as_they_run(row, alike.get(row.worker or ""))
+    alike, cases = _setting(session, row)
     known = _known(session, row, request, cases, alike)
     expected = []
     pairs_s = pair_times.of(session, row, request, cases, alike)
@@ -54,19 +49,17 @@ def pair_times_s(
     session: Session, row: models.ComparisonRow, request: ComparisonRequest
 ) -> list[tuple[float, float]]:
     """Seconds of the first and of each later pair of every case."""
-    alike = _alike(session, row.worker)
-    cases = _as_they_run(row, alike.get(row.worker or ""))
+    alike, cases = _setting(session, row)
     return pair_times.of(session, row, request, cases, alike)
 
 
 def known_noise(
     session: Session, row: models.ComparisonRow, request: ComparisonRequest
 ) -> list[dict[str, Any]]:
-    """What earlier comparisons told of each case's noise, as it is stored with this one."""
-    alike = _alike(session, row.worker)
-    cases = _as_they_run(row, alike.get(row.worker or ""))
+    """Read the noise of each case from earlier comparisons, as JSON to store with this one."""
+    alike, cases = _setting(session, row)
     known = _known(session, row, request, cases, alike)
-    return [_KNOWN.dump_python(one, mode="json") for one in known]
+    return list(STORED.dump_python(known, mode="json"))
 
 
 def _known(
@@ -79,13 +72,21 @@ def _known(
     """By the place of a case: what was stored when the first pairs were submitted, else what is
     known now."""
     if row.noise is not None:
-        return [_KNOWN.validate_python(one) for one in row.noise]
+        return STORED.validate_python(row.noise)
     earlier = _earlier(session, row, request, alike)
     metrics = (request.policy.rule_of(case.key).limits[0].metric for case in cases)
     return [
         KnownNoise.of_gates(metric, earlier.get(case.key, []))
         for metric, case in zip(metrics, cases, strict=True)
     ]
+
+
+def _setting(
+    session: Session, row: models.ComparisonRow
+) -> tuple[dict[str, str], list[contracts.Case]]:
+    """Find the workers with such a device, and the cases as they run on it."""
+    alike = _alike(session, row.worker)
+    return alike, _as_they_run(row, alike.get(row.worker or ""))
 
 
 def _as_they_run(row: models.ComparisonRow, device: str | None) -> list[contracts.Case]:
@@ -128,7 +129,7 @@ def _earlier(
         )
         .where(models.ComparisonRow.worker.in_(alike))
         .order_by(models.ComparisonRow.id.desc())
-        .limit(GATES)
+        .limit(pair_times.GATES)
     )
     found: dict[str, list[MetricFinding]] = {}
     for asked, decided in session.execute(query):

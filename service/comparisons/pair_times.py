@@ -16,7 +16,7 @@ from service.schemas.comparisons import ComparisonRequest
 from service.schemas.gate import Side
 
 GATES = 20
-"""Newest comparisons that are looked at, this one among them."""
+"""Newest comparisons that tell of today's drivers and machines."""
 LEAST_S = 1.0
 """No pair of fresh processes is shorter."""
 
@@ -38,7 +38,7 @@ def of(
         alike: the workers with such a device.
     """
     assert request.protocol is not None
-    taken = _taken_s(session, row, alike)
+    taken = _taken_s(session, row, alike) if request.duet else {}
     times_s = []
     for asked, case in zip(row.cases, cases, strict=True):
         if request.duet and request.policy.in_turn(case.key):
@@ -47,9 +47,8 @@ def of(
             first, later = taken.get(contracts.Case.model_validate(asked).key, ([], []))
             times_s.append((_median_s(first, told[0]), _median_s(later, told[1])))
         else:
-            later_protocol = request.protocol.timing_only()
-            one_s = expected_s(case, request.protocol), expected_s(case, later_protocol)
-            times_s.append((2 * one_s[0], 2 * one_s[1]))
+            later_s = expected_s(case, request.protocol.timing_only())
+            times_s.append((2 * expected_s(case, request.protocol), 2 * later_s))
     return times_s
 
 

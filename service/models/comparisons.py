@@ -34,7 +34,7 @@ class ComparisonRow(ProjectOwned, Base):
     worker: Mapped[str | None] = mapped_column(String(64))
     """Both sides are pinned to it; None until one is chosen."""
     noise: Mapped[list[Any] | None]
-    """What earlier gates told of each case's noise; fixed when the first pairs are submitted."""
+    """Noise of each case by earlier gates; set when the first pairs are submitted."""
     rounds: Mapped[int]
     """How many rounds were submitted; who raises it submits the next."""
     created_at: Mapped[datetime]

@@ -20,10 +20,8 @@ from typing import Any
 
 from benchmarks.catalog.precision_tiers import Tier, timed
 from benchmarks.contracts import Protocol, Result, Status
-from trials.agreement.record import CASES, HZ, Case, begun, row
-from worker.device.nvml import Gauge, NvmlGauge
-from worker.device.state import Occupancy, Sampler
-from worker.device.telemetry import attach
+from trials.agreement.record import CASES, Case, begun, measured, row
+from worker.device.nvml import NvmlGauge
 
 PROTOCOLS: Mapping[str, Protocol] = {
     "long": Protocol(),
@@ -47,7 +45,7 @@ def record(name: str, limit_s: float, file: Path) -> None:
     from_s = time.monotonic()
     subject = CASES[name]
     words = tuple(subject.words.split())
-    first = _measured(Case(words, timed(Tier.QUICK), subject.kind), 0, None)  # compiles, and warms
+    first = measured(begun(Case(words, timed(Tier.QUICK), subject.kind), "A", 0))  # warms up
     gpu = str(first.environment.facts.get("hw.gpu.uuid", ""))
     gauge = NvmlGauge(gpu) if gpu else None
     longest_s: dict[str, float] = {}
@@ -55,7 +53,8 @@ def record(name: str, limit_s: float, file: Path) -> None:
         began_s = time.monotonic()
         if began_s - from_s + longest_s.get(protocol, 0.0) > limit_s:
             return
-        result = _measured(Case(words, PROTOCOLS[protocol], subject.kind), number, gauge)
+        case = Case(words, PROTOCOLS[protocol], subject.kind)
+        result = measured(begun(case, "A", number), gauge)
         took_s = time.monotonic() - began_s
         longest_s[protocol] = max(took_s, longest_s.get(protocol, 0.0))
         more = {"name": name, "protocol": protocol, "number": number, "took_s": took_s}
@@ -63,23 +62,8 @@ def record(name: str, limit_s: float, file: Path) -> None:
             out.write(json.dumps(row(result, **more, **_course(result))) + "\n")
 
 
-def _measured(case: Case, seed: int, gauge: Gauge | None) -> Result:
-    """One process from its start to its end."""
-    child = begun(case, "A", seed)
-    if gauge is None:
-        return _told(child.communicate(b"\n")[0])
-    with Sampler(gauge, HZ, Occupancy(gauge)) as sampler:
-        sampler.start()
-        result = _told(child.communicate(b"\n")[0])
-    return attach(result, sampler.readings())
-
-
-def _told(out: bytes) -> Result:
-    return Result.model_validate_json(out.splitlines()[-1])
-
-
 def _course(result: Result) -> dict[str, Any]:
-    """How long each part of the process took, and the step times of FULL, in s."""
+    """Seconds of each part of the process and of each step of FULL."""
     if result.status is not Status.OK:
         return {}
     (replicate,) = result.replicates

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Annotated, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from service.schemas.gate import MetricFinding, NoiseSource
@@ -31,15 +31,13 @@ Noise of today may be twice that of earlier gates. With six, 0.1 to 0.4 % of gat
 then find a regression, where 0.5 % are permitted; with ten 0.5 to 1.0 %, with twenty 1.1 to 1.9 %
 (20,000 simulated gates each, noise of 0.18 and 0.27 %)."""
 
-Positive = Annotated[float, Field(gt=0)]
-
 
 @dataclass(frozen=True, slots=True)
 class PairNoise:
     """Standard deviation of a pair's log ratio, and the degrees of freedom that it was told by."""
 
     deviation: Annotated[float, Field(ge=0)]
-    freedom: Positive
+    freedom: Annotated[float, Field(gt=0)]
     known_by: NoiseSource = NoiseSource.GATES
 
     @classmethod
@@ -60,7 +58,7 @@ class PairNoise:
 
 @dataclass(frozen=True, slots=True)
 class KnownNoise:
-    """What earlier gates tell of one metric's noise, fixed before the first pair."""
+    """Noise of one metric between pairs, pooled from earlier gates."""
 
     metric: str = ""
     as_measured: PairNoise | None = None
@@ -86,3 +84,7 @@ class KnownNoise:
         """The noise of ``metric`` as it counts in a gate; None where nothing is known of it."""
         noise = self.at_one_clock if at_one_clock else self.as_measured
         return None if noise is None or metric != self.metric else noise.prior
+
+
+STORED = TypeAdapter(list[KnownNoise])
+"""The noise of each case of a comparison, as it is stored with it."""

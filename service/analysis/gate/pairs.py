@@ -128,7 +128,7 @@ class CaseRecord(Contract):
     one_revision: bool = False
     """Both sides are the same revision on purpose: a check of the set-up."""
     known: KnownNoise = KnownNoise()
-    """What earlier gates told of its noise."""
+    """Noise between its pairs, pooled from earlier gates."""
 
     def side(self, side: Side) -> list[Measured]:
         """List the records of one side."""

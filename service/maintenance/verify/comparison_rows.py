@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -17,7 +17,7 @@ from benchmarks.contracts import Case, Result, Status
 from benchmarks.diagnosis import disturbances
 from service import models
 from service.analysis import gate
-from service.analysis.gate.noise import KnownNoise
+from service.analysis.gate import noise
 from service.history import queries, revisions
 from service.history.types import StoredResult
 from service.maintenance.verify import agreement
@@ -26,7 +26,6 @@ from service.schemas import gate as schemas
 from service.schemas.comparisons import ComparisonRequest
 
 GATE = 10
-_NOISES = TypeAdapter(list[KnownNoise])
 BATCH = 16
 """Documents in memory at once: each may have many megabytes."""
 
@@ -78,7 +77,7 @@ def _noise_faults(row: models.ComparisonRow) -> Iterator[str]:
     if row.noise is None:
         return
     try:
-        known = _NOISES.validate_python(row.noise)
+        known = noise.STORED.validate_python(row.noise)
     except ValidationError:
         yield "The noise that it knew cannot be read."
         return
