@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from contextlib import AbstractContextManager, chdir, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,15 @@ def stay_near(device: torch.device) -> str:
     ):  # no sysfs, or a torch that does not name the slot
         return ""
     return near
+
+
+def shared_kernel_cache(device: torch.device) -> AbstractContextManager[None]:
+    """Work in the root folder meanwhile, on a GPU.
+
+    CUDA keeps kernels apart by the folder that they were compiled in, so that each new checkout
+    would compile cuDNN's again: 7 s of ResNet-50's first step (benchmarks/results/h200).
+    """
+    return chdir("/") if device.type == "cuda" else nullcontext()
 
 
 def cpus(listed: str) -> set[int]:

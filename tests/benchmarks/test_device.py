@@ -59,6 +59,17 @@ def test_a_process_on_the_cpu_keeps_its_cpus() -> None:
     assert os.sched_getaffinity(0) == before
 
 
+def test_a_gpu_compiles_its_kernels_in_the_same_folder_for_every_checkout(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with device.shared_kernel_cache(torch.device("cuda")):
+        on_a_gpu = Path.cwd()
+    with device.shared_kernel_cache(torch.device("cpu")):
+        on_the_cpu = Path.cwd()
+    assert (on_a_gpu, on_the_cpu, Path.cwd()) == (Path("/"), tmp_path, tmp_path)
+
+
 def test_what_an_older_gpu_cannot_do_is_unsupported_before_anything_is_built(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
