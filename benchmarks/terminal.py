@@ -47,15 +47,8 @@ class PrintableLog(logging.Formatter):
 
     def formatException(self, ei: object) -> str:  # noqa: N802 - logging's name
         """Write a traceback; its last lines may be a stranger's."""
-        return _indented(super().formatException(ei))  # type: ignore[arg-type]
-
-    def formatStack(self, stack_info: str) -> str:  # noqa: N802 - logging's name
-        """Write where a record was made."""
-        return _indented(stack_info)
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {printable(line)}" for line in text.split("\n"))
+        lines = super().formatException(ei).split("\n")  # type: ignore[arg-type]
+        return "\n".join(f"  {printable(line)}" for line in lines)
 
 
 def log_to_stderr(line: str = "%(asctime)s %(levelname)s %(name)s %(message)s") -> None:

@@ -83,15 +83,10 @@ def _pairs(
     in_turn = [request.get("duet", True) and policy.in_turn(case.key) for case in cases]
     first = usual.model_copy(update={"replicates": 1})
     pairs = [
-        _in_turn_s(case) if beside else _apart_s(case, first, usual, expectations.get(case.key))
+        pair_s(case) if beside else _apart_s(case, first, usual, expectations.get(case.key))
         for case, beside in zip(cases, in_turn, strict=True)
     ]
     return pairs, _TOLD if all(in_turn) else _basis(cases, expectations)
-
-
-def _in_turn_s(case: contracts.Case) -> tuple[float, float]:
-    duet = contracts.Duet(baseline="any")
-    return pair_s(case, duet, first=True), pair_s(case, duet, first=False)
 
 
 def _apart_s(

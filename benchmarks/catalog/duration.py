@@ -34,20 +34,21 @@ PAIR_START_S = 14.0
 """Start and end of both processes of a pair, which start at the same time."""
 PAIR_FIRST_STEP_S = 3.0
 """A first step beside what compiling takes."""
-HAND_OVER_S = 0.25
-"""Length of a turn beside its timed steps' least length."""
+TURN_S = 0.55
+"""Length of a turn: its timed steps, those before them, and handing over."""
 
 
-def pair_s(case: Case, duet: Duet, *, first: bool) -> float:
-    """Seconds that a GPU worker needs for a pair of ``case`` in turn; the first one compiles.
+def pair_s(case: Case) -> tuple[float, float]:
+    """Seconds that a GPU worker needs for the first pair of ``case``, which compiles, and for each
+    later one; both are measured in turn.
 
     The constants are means over 37 pairs of three cases on an H100 (benchmarks/results/h100).
     """
     mode = case.axes.get("compile", "off")
     compiling_s = FIRST_STEP_S.get(mode, FIRST_STEP_S["off"])
     again_s = PAIR_FIRST_STEP_S if mode == "off" else 2 * PAIR_FIRST_STEP_S
-    turns_s = 2 * (duet.turns + 1) * (duet.turn_s + HAND_OVER_S)
-    return PAIR_START_S + (compiling_s if first else again_s) + turns_s
+    turns_s = 2 * (Duet(baseline="any").turns + 1) * TURN_S
+    return PAIR_START_S + compiling_s + turns_s, PAIR_START_S + again_s + turns_s
 
 
 def expected_s(case: Case, protocol: Protocol) -> float:

@@ -25,7 +25,7 @@ class Duet(values.Contract):
     """The baseline starts first and has the first turn; alternates from pair to pair."""
     turns: Turns = 6
     """Windows of each side that count."""
-    turn_s: TurnSeconds = 0.3
+    turn_s: TurnSeconds = 0.45
     """Least length of a window, in s of timed steps."""
 
 

@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -34,8 +34,6 @@ LEAD_TURNS = 1
 BUSY = 0.5
 """Processors that a waiting side may use: a thread that goes on working takes one."""
 _HERE, _BATON = b"h", b"b"
-
-
 GONE = "The other side of the pair ended before its time."
 
 
@@ -121,14 +119,37 @@ class Baton:
     def _await(self, what: bytes) -> None:
         """Take what the other side sent, in whichever order it came."""
         while not self._arrived[what]:
-            try:
+            arrived = b""
+            with suppress(OSError):
                 arrived = self._socket.recv(1)
-            except OSError as error:
-                raise OtherSideGone(GONE) from error
             if not arrived:
                 raise OtherSideGone(GONE)
             self._arrived[arrived] += 1
         self._arrived[what] -= 1
+
+
+@dataclass
+class WindowRule:
+    """Ends each window of a side as soon as the steps that count will take ``turn_s``.
+
+    Those that are queued by then run in any case, and count. Each of them is taken to last as long
+    as the fastest step of all windows so far, so that a slow one ends no window early.
+    """
+
+    turn_s: float
+    _fastest_s: float = math.inf
+    _counted_s: float = 0.0
+
+    def __call__(self, times: loop.StepTimes) -> bool:
+        """Say whether the window may end; called once per finished step."""
+        done, last_s = len(times.step), times.step[-1]
+        if done == 1:
+            self._counted_s = 0.0
+        if done > LEAD_STEPS:
+            self._counted_s += last_s
+        self._fastest_s = min(self._fastest_s, last_s)
+        queued = done + loop.RUN_AHEAD - max(done, LEAD_STEPS)
+        return self._counted_s + queued * self._fastest_s >= self.turn_s
 
 
 def run_turns(
@@ -156,11 +177,19 @@ def run_turns(
     """
     turns: list[Turn] = []
     loss = math.nan
-    _stop_loader()
+    rule, number = WindowRule(side.turn_s), 0
+
+    def enough(times: loop.StepTimes) -> bool:
+        tell(number)
+        return rule(times)
+
+    _signal_loader(signal.SIGSTOP)
     try:
         baton.meet()
         for number in baton.turns(LEAD_TURNS + side.turns):
-            timed = _window(trainer, batches, side.turn_s, clock, partial(tell, number))
+            _signal_loader(signal.SIGCONT)
+            timed = loop.run(trainer, batches, enough, clock)
+            _signal_loader(signal.SIGSTOP)
             rest()
             loss = timed.loss
             if number >= LEAD_TURNS:
@@ -168,28 +197,6 @@ def run_turns(
     finally:
         _signal_loader(signal.SIGCONT)  # a process that is stopped cannot be ended in peace
     return turns, loss
-
-
-def _window(
-    trainer: Trainer,
-    batches: Iterator[Sequence[Tensor]],
-    turn_s: float,
-    clock: SpanClock,
-    tell: Callable[[], None],
-) -> loop.TimedPass:
-    elapsed_s = 0.0
-
-    def enough(times: loop.StepTimes) -> bool:
-        nonlocal elapsed_s
-        tell()
-        if len(times.step) > LEAD_STEPS:
-            elapsed_s += times.step[-1]
-        return elapsed_s >= turn_s
-
-    _signal_loader(signal.SIGCONT)
-    timed = loop.run(trainer, batches, enough, clock)
-    _stop_loader()
-    return timed
 
 
 def _turn(timed: loop.TimedPass) -> Turn:
@@ -202,13 +209,12 @@ def _turn(timed: loop.TimedPass) -> Turn:
     )
 
 
-def _stop_loader() -> None:
-    """Stop the loader's processes: they would prepare batches in the other side's turn, and this
-    side would find a queue that its loader cannot keep full."""
-    _signal_loader(signal.SIGSTOP)
-
-
 def _signal_loader(number: signal.Signals) -> None:
+    """Stop the loader's processes, or let them go on.
+
+    In the other side's turn they would prepare batches, and this side would find a queue that its
+    loader cannot keep full.
+    """
     for process in multiprocessing.active_children():
         if process.pid is not None:
             with suppress(ProcessLookupError):

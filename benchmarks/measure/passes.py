@@ -45,6 +45,8 @@ TAIL = 0.02
 """Relative difference of mean and median step above which a few slow steps carry much time."""
 REFILL_STEPS = 3
 """Untimed steps before a pass, at least."""
+SIDE_WARM_S = 2.0
+"""Length of the warm-up of a pair's side, where its steps are long."""
 QUEUES = 3
 """A FULL window holds at least so many loader queues, or filling the queue weighs too much."""
 _SPANS = {"warmup": (0.2, 0.4), "full": (0.4, 0.7), "synth": (0.7, 1.0)}
@@ -137,8 +139,8 @@ class Passes:
             self._reporter.tell("ready", 0.1)
         baton.meet()
         # The other side does the same meanwhile, so nothing here could tell what is steady.
-        least = self.protocol.warmup_min_steps
-        warm = loop.run(self._trainer, batches, self.watched("warmup", _after(least)))
+        warmed_up = after(self.protocol.warmup_min_steps, SIDE_WARM_S)
+        warm = loop.run(self._trainer, batches, self.watched("warmup", warmed_up))
         conditions.reset_peak(self._device)
         scale, retries = self._trainer.scale, conditions.allocator_retries(self._device)
         with self._from_the_start(batches, seed):
@@ -172,7 +174,7 @@ class Passes:
             batch_source.empty_queue(self._trainer.recipe, batches)
             # A loader that keeps up has its queue again after one round of its processes; without
             # these steps the wait for that round would be taken for a stall.
-            loop.run(self._trainer, batches, _after(max(REFILL_STEPS, self._workers)))
+            loop.run(self._trainer, batches, after(max(REFILL_STEPS, self._workers)))
             yield
 
     def _warm_up(self, batches: Iterator[Sequence[Tensor]]) -> tuple[contracts.Warmup, float]:
@@ -220,7 +222,7 @@ class Passes:
             scale = self._trainer.scale
             self._trainer.rewind(seed)
             # FULL may have been much slower, so these steps tell how long a block has to be.
-            refill = loop.run(self._trainer, ring, _after(REFILL_STEPS))
+            refill = loop.run(self._trainer, ring, after(REFILL_STEPS))
             step_s = statistics.fmean(refill.times.step)
             rule = StopRule(self.protocol, block_length(step_s, self.protocol))
             timed = loop.run(self._trainer, ring, self.watched("synth", rule), self._clock)
@@ -252,8 +254,14 @@ class Passes:
         return enough
 
 
-def _after(steps: int) -> Callable[[loop.StepTimes], bool]:
-    return lambda times: len(times.step) >= steps
+def after(steps: int, enough_s: float = math.inf) -> Callable[[loop.StepTimes], bool]:
+    """Say so after ``steps``, or after `REFILL_STEPS` that took ``enough_s``."""
+
+    def over(times: loop.StepTimes) -> bool:
+        done = len(times.step)
+        return done >= steps or (done >= REFILL_STEPS and math.fsum(times.step) >= enough_s)
+
+    return over
 
 
 def _doubts(timed: loop.TimedPass) -> list[str]:

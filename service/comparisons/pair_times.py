@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby
 from statistics import median
 
@@ -28,23 +28,17 @@ def of(
     cases: Sequence[contracts.Case],
     alike: Collection[str],
 ) -> list[tuple[float, float]]:
-    """Seconds of the first and of each later pair of every case.
+    """Seconds of the first and of each later pair of every case of a comparison.
 
-    Args:
-        session: reads.
-        row: the comparison.
-        request: what was asked.
-        cases: its cases as they run on its device.
-        alike: the workers with such a device.
+    ``cases`` are its cases as they run on its device, ``alike`` the workers with such a device.
     """
     assert request.protocol is not None
     taken = _taken_s(session, row, alike) if request.duet else {}
     times_s = []
     for asked, case in zip(row.cases, cases, strict=True):
         if request.duet and request.policy.in_turn(case.key):
-            duet = contracts.Duet(baseline=row.baseline)
-            told = pair_s(case, duet, first=True), pair_s(case, duet, first=False)
             first, later = taken.get(contracts.Case.model_validate(asked).key, ([], []))
+            told = pair_s(case)
             times_s.append((_median_s(first, told[0]), _median_s(later, told[1])))
         else:
             later_s = expected_s(case, request.protocol.timing_only())
@@ -59,19 +53,8 @@ def _median_s(taken_s: Sequence[float], told_s: float) -> float:
 def _taken_s(
     session: Session, row: ComparisonRow, alike: Collection[str]
 ) -> dict[str, tuple[list[float], list[float]]]:
-    """Seconds of first and of later pairs that one job measured, by key of the case as asked."""
-    taken: dict[str, tuple[list[float], list[float]]] = {}
-    for case_key, pairs_s in _pairs_s(session, row, alike):
-        first, later = taken.setdefault(case_key, ([], []))
-        first += pairs_s[:1]
-        later += pairs_s[1:]
-    return taken
-
-
-def _pairs_s(
-    session: Session, row: ComparisonRow, alike: Collection[str]
-) -> Iterator[tuple[str, list[float]]]:
-    """Yield key and seconds of the pairs of each case of each of the newest comparisons."""
+    """Seconds of first and of later pairs, by key of the case as asked, in the newest
+    comparisons."""
     newest = (
         select(ComparisonRow.id)
         .where(ComparisonRow.worker.in_(alike), ComparisonRow.id <= row.id)
@@ -88,6 +71,9 @@ def _pairs_s(
         .order_by(*case, ComparisonJob.place)
     )
     measured = [one for one in session.execute(query) if one[3] and one.started_at and one.ended_at]
-    for _, rows in groupby(measured, lambda one: one[:2]):
-        jobs = list(rows)
-        yield jobs[0].case_key, [(job.ended_at - job.started_at).total_seconds() for job in jobs]
+    taken: dict[str, tuple[list[float], list[float]]] = {}
+    for _, jobs in groupby(measured, lambda one: one[:2]):
+        for place, job in enumerate(jobs):
+            of_case = taken.setdefault(job.case_key, ([], []))
+            of_case[place > 0].append((job.ended_at - job.started_at).total_seconds())
+    return taken

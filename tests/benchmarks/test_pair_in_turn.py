@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 import pytest
@@ -27,7 +27,8 @@ from benchmarks.contracts import (
     Window,
 )
 from benchmarks.diagnosis.paired import paired, samples
-from benchmarks.measure.in_turn import Baton, OtherSideGone
+from benchmarks.measure.in_turn import LEAD_STEPS, Baton, OtherSideGone, WindowRule
+from benchmarks.measure.loop import RUN_AHEAD, StepTimes
 
 
 def turn(step_s: float, clock_hz: float | None = None) -> Turn:
@@ -183,6 +184,31 @@ def test_what_needs_the_device_alone_is_done_though_the_other_side_is_gone(
     with other.alone():
         done = True
     assert done
+
+
+def steps_of_window(rule: WindowRule, step_s: Iterable[float]) -> int:
+    """Steps that run in a window: those finished when ``rule`` ends it, and those queued then."""
+    times = StepTimes()
+    for one in step_s:
+        times.step.append(one)
+        if rule(times):
+            return len(times.step) + RUN_AHEAD
+    raise AssertionError("the window does not end")
+
+
+@pytest.mark.parametrize(("step_s", "counted"), [(0.6, 1), (0.4, 2), (0.06, 8), (0.01, 45)])
+def test_a_window_counts_as_many_steps_as_its_length_takes(step_s: float, counted: int) -> None:
+    rule = WindowRule(0.445)
+    for _ in range(3):
+        assert steps_of_window(rule, itertools.repeat(step_s)) == LEAD_STEPS + counted
+
+
+def test_a_slow_step_ends_no_window_early() -> None:
+    """As when a batch comes late: the steps that are queued behind it may be as fast as ever."""
+    rule = WindowRule(0.445)
+    steps_of_window(rule, itertools.repeat(0.06))
+    late = itertools.chain([3.0], itertools.repeat(0.06))
+    assert steps_of_window(rule, late) == LEAD_STEPS + 8
 
 
 STARTED = [(False, {"interpreter", "import"}), (True, {"started_ahead"})]

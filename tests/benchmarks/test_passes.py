@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from benchmarks.contracts import Pass, Protocol, Replicate
-from benchmarks.measure.passes import Passes
+from benchmarks.measure.loop import StepTimes
+from benchmarks.measure.passes import Passes, after
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
@@ -85,6 +86,13 @@ def test_updates_that_a_scaler_discards_are_told_of_both_passes(scaled: bool) ->
     flags = {"full.updates_discarded", "synth.updates_discarded"}
     assert flags & set(replicate.flags) == (flags if scaled else set())
     assert ("full.loss_not_finite" in replicate.flags) is not scaled
+
+
+@pytest.mark.parametrize(("step_s", "steps"), [(0.01, 10), (0.4, 5), (1.5, 3)])
+def test_long_steps_are_warm_after_fewer(step_s: float, steps: int) -> None:
+    over = after(10, enough_s=2.0)
+    ended = (done for done in range(1, 100) if over(StepTimes(step=[step_s] * done)))
+    assert next(ended) == steps
 
 
 def test_a_loader_that_keeps_up_costs_nothing() -> None:

@@ -14,7 +14,7 @@ from sqlalchemy import select
 from benchmarks.catalog import suites
 from benchmarks.catalog.duration import expected_s, pair_s
 from benchmarks.catalog.precision_tiers import Tier
-from benchmarks.contracts import Case, Duet, Protocol
+from benchmarks.contracts import Case, Protocol
 from cli import estimate
 from cli.durations import seconds
 from service.database.session import Database
@@ -226,10 +226,7 @@ def gate_request(**more: Any) -> dict[str, Any]:
 
 def test_a_gate_says_beforehand_how_long_its_pairs_take(client: TestClient) -> None:
     told = Catalog.model_validate(client.get("/api/v1/catalog").json())
-    duet = Duet(baseline="any")
-    first, later = (
-        sum(pair_s(case, duet, first=first) for case in SMOKE.cases) for first in (True, False)
-    )
+    first, later = map(sum, zip(*map(pair_s, SMOKE.cases), strict=True))
     few, many = (formats.duration(first + (pairs - 1) * later) for pairs in (3, 12))
     assert estimate.of_gate(gate_request(), told) == (
         f"6 cases x 3 to 12 pairs need about {few} to {many} on an idle worker (told from the "
