@@ -1,9 +1,10 @@
 """Gates of real code on this machine's device: a service, a worker, and two checkouts.
 
 ``PYTHONPATH=.:tests python -m trials.gate.live FILE 'NAME KIND' ...`` runs one gate for each
-argument, such as ``nanogpt equal`` or ``resnet50 planted``, and appends a line a gate and a line a
-pair to FILE. With ``planted`` the contender does one percent more work in each step, by its own
-code. Both sides have the same buffers.
+argument, such as ``nanogpt equal``, ``resnet50 planted`` or ``smoke equal``, and appends a line for
+each case of a gate and a line a pair to FILE. With ``planted`` the contender does one percent more
+work in each step, by its own code. Both sides have the same buffers. The name of a suite gives one
+gate of all its cases.
 """
 
 from __future__ import annotations
@@ -52,10 +53,11 @@ graphs.trainer = _slower
 
 
 class Subject(NamedTuple):
-    """A case, and what one percent more of it is made of."""
+    """What a gate measures, and what one percent more of it is made of."""
 
     words: str
     kind: Kind
+    option: str = "--case"
 
 
 SUBJECTS = {
@@ -72,6 +74,7 @@ SUBJECTS = {
     ),
     "unet": Subject("unet optimizer=fused pinning=on workers=4", Kind.COPIES),
     "tiny": Subject("nanogpt:tiny", Kind.PRODUCTS),
+    "smoke": Subject("smoke", Kind.PRODUCTS, "--suite"),
 }
 
 
@@ -136,37 +139,41 @@ def deploy(checkouts: Path, kind: Kind, amount: int, number: int) -> tuple[str, 
 def gate(
     name: str, kind: str, revisions: tuple[str, str], options: argparse.Namespace
 ) -> Iterator[dict[str, Any]]:
-    """Run one gate; yields what it said, and each of its pairs."""
+    """Run one gate; yields what it said of each case, and its pairs."""
     words = ["gate", "--baseline", revisions[0], "--contender", revisions[1], "--url", URL]
-    words += ["--case", SUBJECTS[name].words, "--budget", options.budget, "--format", "json"]
+    words += [SUBJECTS[name].option, SUBJECTS[name].words]
+    words += ["--budget", options.budget, "--format", "json"]
     words += ["--no-duet"] if options.alone else []
     from_s = time.monotonic()
     run = subprocess.run(
         [sys.executable, "-m", "cli", *words], capture_output=True, text=True, check=False
     )
     took_s = time.monotonic() - from_s
-    said = json.loads(run.stdout)
-    decision = said["decision"]
-    (case,) = decision["cases"]
-    facts = {"name": name, "gate": kind, "revisions": revisions}
-    print(
-        f"{name} {kind}: {decision['outcome']} after {case['pairs']} pairs, {took_s:.1f} s: "
-        f"{case['sentence']}",
-        flush=True,
-    )
-    yield facts | {
-        "what": "gate",
-        "outcome": decision["outcome"],
-        "pairs": case["pairs"],
-        "took_s": took_s,
-        "sentence": case["sentence"],
-        "case": case["case_key"],
-    }
-    used = {one["result_id"]: one["pair"] for one in decision["used"] if one["result_id"]}
-    for result_id, pair in sorted(used.items(), key=lambda item: item[1]):
+    decision = json.loads(run.stdout)["decision"]
+    facts = {"gate": kind, "revisions": revisions}
+    print(f"{name} {kind}: {decision['outcome']} after {took_s:.1f} s", flush=True)
+    for case in decision["cases"]:
+        print(f"  {case['case_key']}, {case['pairs']} pairs: {case['sentence']}", flush=True)
+        yield facts | {
+            "name": _name(name, case["case_key"]),
+            "what": "gate",
+            "outcome": decision["outcome"],
+            "verdict": case["verdict"],
+            "pairs": case["pairs"],
+            "took_s": took_s,
+            "sentence": case["sentence"],
+            "case": case["case_key"],
+        }
+    used = {one["result_id"]: one for one in decision["used"] if one["result_id"]}
+    for result_id, one in sorted(used.items(), key=lambda item: item[1]["pair"]):
         stored = get(f"{URL}/api/v1/results/{result_id}")
         result = Result.model_validate(stored["result"])
-        yield facts | {"what": "pair", "pair": pair, **_pair(result)}
+        named = {"name": _name(name, one["case_key"]), "what": "pair", "pair": one["pair"]}
+        yield facts | named | _pair(result)
+
+
+def _name(subject: str, case: str) -> str:
+    return case if SUBJECTS[subject].option == "--suite" else subject
 
 
 def _pair(result: Result) -> dict[str, Any]:
