@@ -60,8 +60,8 @@ def stay_near(device: torch.device) -> str:
 def shared_kernel_cache(device: torch.device) -> AbstractContextManager[None]:
     """Work in the root folder meanwhile, on a GPU.
 
-    CUDA keeps kernels apart by the folder that they were compiled in, so that each new checkout
-    would compile cuDNN's again: 7 s of ResNet-50's first step (benchmarks/results/h200).
+    NVRTC writes its working directory into a kernel, and CUDA's cache goes by content: each new
+    checkout would compile cuDNN's again, 7 s of ResNet-50's first step (benchmarks/results/h200).
     """
     return chdir("/") if device.type == "cuda" else nullcontext()
 
