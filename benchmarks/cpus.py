@@ -20,6 +20,15 @@ def usable_cpus() -> int:
         return allowed
 
 
+def listed(text: str) -> set[int]:
+    """Read the kernel's notation for a set of CPUs: ``0-3,8`` is 0, 1, 2, 3 and 8."""
+    numbers: set[int] = set()
+    for span in filter(None, text.split(",")):
+        first, _, last = span.partition("-")
+        numbers |= set(range(int(first), int(last or first) + 1))
+    return numbers
+
+
 def pressure_s() -> float:
     """Seconds since boot in which some task of this node waited for a CPU.
 

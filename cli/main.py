@@ -22,6 +22,7 @@ COMMANDS = {
     "up": "Start a service and a worker here, measure the smoke suite, show it, and go on serving.",
     "serve": "Run the service alone: workers and people reach it over HTTP.",
     "worker": "Take jobs from a service, measure them on this machine, send the results back.",
+    "doctor": "Say what is wrong with this machine, and what to do about it, before it measures.",
     "bench": "Measure one case on this machine, without a service, and print what limits it.",
     "diagnose": "Say what stops a case on this machine, try what may lift it, and keep what "
     "helped.",

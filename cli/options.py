@@ -30,6 +30,10 @@ Database = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a pull request.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N.")]
+WorkerDevice = Annotated[
+    str,
+    typer.Option("--device", envvar="THROUGHLINE_DEVICE", help="auto, cpu, cuda or cuda:N."),
+]
 Preset = Annotated[str | None, typer.Option(help="Size of the case: full on a GPU, tiny on a CPU.")]
 DataRoot = Annotated[
     Path | None, typer.Option(help="Your own images or tokens instead of the built-in data.")

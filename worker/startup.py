@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from benchmarks import contracts
 from benchmarks.version import installed
-from worker import client, loop, state_dir
+from worker import client, doctor, loop, state_dir
 from worker.ahead import Ahead
-from worker.child import bytecode, containment
+from worker.child import containment
 from worker.device import nvml, usable
 from worker.runner import Runner
 from worker.settings import Settings, visible_devices
@@ -21,11 +21,6 @@ from worker.stop import Aborted, Stop
 from worker.supervisor import Station
 
 log = logging.getLogger(__name__)
-
-NO_BYTECODE = (
-    "Python keeps no bytecode of torch here, so each case's first process compiles torch's own "
-    "files again, which takes seconds: `python -m compileall -q %s` makes it once."
-)
 
 
 def run(settings: Settings, stop: Stop | None = None) -> int:
@@ -57,8 +52,8 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
             log.info("%s", containment.SEEN[contained])
             if gone := usable.obstacle(settings, lambda: not stop.draining):
                 raise usable.Unusable(gone)
-            if (torch := bytecode.lost()) is not None:
-                log.warning(NO_BYTECODE, torch)
+            for complaint in doctor.complaints(settings, at_torch=False):
+                log.warning("%s", complaint)
             journal = state_dir.Journal(folder)
             station = Station(settings, contained, gauge, journal.started)
             me = introduce(settings, gpu, contained, state_dir.identity(folder))

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from benchmarks.cpus import listed
+
 _PCI = Path("/sys/bus/pci/devices")
 
 
@@ -44,7 +46,7 @@ def stay_near(device: torch.device) -> str:
         domain, bus = properties.pci_domain_id, properties.pci_bus_id
         slot = f"{domain:04x}:{bus:02x}:{properties.pci_device_id:02x}.0"
         near = (_PCI / slot / "local_cpulist").read_text(encoding="ascii").strip()
-        ours = cpus(near) & os.sched_getaffinity(0)
+        ours = listed(near) & os.sched_getaffinity(0)
         if not ours:
             return ""
         os.sched_setaffinity(0, ours)
@@ -64,15 +66,6 @@ def shared_kernel_cache(device: torch.device) -> AbstractContextManager[None]:
     checkout would compile cuDNN's again, 7 s of ResNet-50's first step (benchmarks/results/h200).
     """
     return chdir("/") if device.type == "cuda" else nullcontext()
-
-
-def cpus(listed: str) -> set[int]:
-    """Read the kernel's notation for a set of CPUs: ``0-3,8`` is 0, 1, 2, 3 and 8."""
-    numbers: set[int] = set()
-    for span in filter(None, listed.split(",")):
-        first, _, last = span.partition("-")
-        numbers |= set(range(int(first), int(last or first) + 1))
-    return numbers
 
 
 def free_memory(device: torch.device) -> None:

@@ -27,6 +27,7 @@ from service.auth.sign_in_link import LASTS
 from service.schemas.jobs import SubmissionView
 from service.settings import Settings
 from service.wording import formats
+from worker import doctor
 from worker.child import containment
 from worker.settings import Settings as WorkerSettings
 
@@ -114,6 +115,9 @@ def _start(
     ensemble.start_service(client)
     here = local_devices.look()
     say(here.notice)
+    for number, device in enumerate(here.devices):  # one torch serves all of them
+        for complaint in doctor.complaints(WorkerSettings(device=device), at_torch=number == 0):
+            say(f"{device}: {complaint}")
     ensemble.start_workers(here.devices)
     if ensemble.token_file is not None:
         say(_seen(here.devices))

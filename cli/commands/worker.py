@@ -20,9 +20,6 @@ from worker.settings import Settings
 from worker.state_dir import write_durably
 
 app = typer.Typer(invoke_without_command=True)
-Device = Annotated[
-    str, typer.Option(envvar="THROUGHLINE_DEVICE", help="auto, cpu, cuda or cuda:N.")
-]
 Name = Annotated[
     str,
     typer.Option(
@@ -36,7 +33,7 @@ def worker(
     context: typer.Context,
     *,
     url: options.Url = options.DEFAULT_URL,
-    device: Device = "auto",
+    device: options.WorkerDevice = "auto",
     name: Name = "",
     once: Annotated[bool, typer.Option("--once", help="End when there is no work.")] = False,
     state_dir: options.StateDir = options.DEFAULT_STATE_DIR,
@@ -66,7 +63,7 @@ def enroll(
     code: Annotated[str, typer.Argument(help="From `throughline token enrolment`.")],
     *,
     url: options.Url = options.DEFAULT_URL,
-    device: Device = "auto",
+    device: options.WorkerDevice = "auto",
     name: Name = "",
     state_dir: options.StateDir = options.DEFAULT_STATE_DIR,
 ) -> None:

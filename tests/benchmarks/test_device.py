@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks import cpus
 from benchmarks.contracts import Case, ProcessSpec, Status
 from benchmarks.measure import device, session
 from benchmarks.measure.progress import Reporter
@@ -46,11 +47,11 @@ def test_a_gpu_that_is_not_there_is_refused_in_one_sentence(
 
 
 @pytest.mark.parametrize(
-    ("listed", "expected"),
+    ("text", "expected"),
     [("", set()), ("3", {3}), ("0-3,8", {0, 1, 2, 3, 8}), ("0-1,4-5", {0, 1, 4, 5})],
 )
-def test_the_kernels_notation_for_cpus_is_read(listed: str, expected: set[int]) -> None:
-    assert device.cpus(listed) == expected
+def test_the_kernels_notation_for_cpus_is_read(text: str, expected: set[int]) -> None:
+    assert cpus.listed(text) == expected
 
 
 def test_a_process_on_the_cpu_keeps_its_cpus() -> None:
