@@ -35,7 +35,7 @@ PAIR_START_S = 14.0
 PAIR_FIRST_STEP_S = 3.0
 """A first step beside what compiling takes."""
 TURN_S = 0.55
-"""Length of a turn: its timed steps, those before them, and handing over."""
+"""Length of a turn of short steps: those that count, those before them, and handing over."""
 
 
 def pair_s(case: Case) -> tuple[float, float]:

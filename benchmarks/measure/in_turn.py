@@ -133,7 +133,8 @@ class WindowRule:
     """Ends each window of a side as soon as the steps that count will take ``turn_s``.
 
     Those that are queued by then run in any case, and count. Each of them is taken to last as long
-    as the fastest step of all windows so far, so that a slow one ends no window early.
+    as the fastest step so far, those of earlier windows included, so that a slow one ends no window
+    early.
     """
 
     turn_s: float
@@ -147,9 +148,13 @@ class WindowRule:
             self._counted_s = 0.0
         if done > LEAD_STEPS:
             self._counted_s += last_s
-        self._fastest_s = min(self._fastest_s, last_s)
+        self.learn(last_s)
         queued = done + loop.RUN_AHEAD - max(done, LEAD_STEPS)
         return self._counted_s + queued * self._fastest_s >= self.turn_s
+
+    def learn(self, *step_s: float) -> None:
+        """Note steps, such as those that were queued when a window ended."""
+        self._fastest_s = min(self._fastest_s, *step_s)
 
 
 def run_turns(
@@ -190,6 +195,7 @@ def run_turns(
             _signal_loader(signal.SIGCONT)
             timed = loop.run(trainer, batches, enough, clock)
             _signal_loader(signal.SIGSTOP)
+            rule.learn(*timed.times.step)
             rest()
             loss = timed.loss
             if number >= LEAD_TURNS:

@@ -11,7 +11,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,7 +75,10 @@ class Passes:
         unit: str,
         trace: Path | None = None,
         asked_beside: Callable[[contracts.Pass, contracts.Pass], contracts.Protocol] | None = None,
+        *,
+        anywhere: bool = False,
     ) -> None:
+        """The step may run in another working directory if it runs ``anywhere``."""
         self._trainer = trainer
         self._trace = trace
         self._asked_beside = asked_beside or (lambda *_: protocol)
@@ -89,6 +92,7 @@ class Passes:
         self._queue = batch_source.queue_batches(recipe)
         self._workers = int(recipe.loader_options.get("num_workers", 0))
         self._clock = sm_clock.of(trainer.device)
+        self._anywhere = anywhere
 
     def replicate(self, seed: int, import_s: float, build_s: float) -> contracts.Replicate:
         """Run every pass."""
@@ -198,7 +202,8 @@ class Passes:
         """Seconds of the step that compiles, autotunes and allocates, its batch already read."""
         batch = next(batches)
         self._reporter.tell("first_step", 0.05)
-        with device.shared_kernel_cache(self._device):
+        shared = device.shared_kernel_cache(self._device) if self._anywhere else nullcontext()
+        with shared:
             from_s = time.perf_counter()
             self._trainer.step(self._trainer.place(batch))
             drain(self._device)

@@ -116,7 +116,8 @@ class _Session:
         """
         with Baton(side) as baton:
             trainer = self._trainer()
-            passes = Passes(trainer, self._spec.protocol, self._reporter, "")
+            protocol, ours = self._spec.protocol, not catalog.is_user_model(self._case.workload)
+            passes = Passes(trainer, protocol, self._reporter, "", anywhere=ours)
             measured = passes.side(self._spec.seed, baton, side)
             item = workload_module.load(self._case.workload).entry.item
             items = trainer.recipe.batch * trainer.recipe.items_per_sample
@@ -159,7 +160,15 @@ class _Session:
         spec = self._spec
         item = workload_module.load(self._case.workload).entry.item
         after = partial(protocol_after, spec)
-        passes = Passes(trainer, spec.protocol, self._reporter, f"{item}/s", spec.trace, after)
+        passes = Passes(
+            trainer,
+            spec.protocol,
+            self._reporter,
+            f"{item}/s",
+            spec.trace,
+            after,
+            anywhere=not catalog.is_user_model(spec.case.workload),
+        )
         build_s = time.perf_counter() - from_s
         replicate = passes.replicate(spec.seed, self._startup.import_s, build_s)
         warmup = replicate.warmup

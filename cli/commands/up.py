@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -115,10 +115,9 @@ def _start(
     ensemble.start_service(client)
     here = local_devices.look()
     say(here.notice)
-    for number, device in enumerate(here.devices):  # one torch serves all of them
-        for complaint in doctor.complaints(WorkerSettings(device=device), at_torch=number == 0):
-            say(f"{device}: {complaint}")
     ensemble.start_workers(here.devices)
+    for complaint in _complaints(here.devices, plan.state.path):
+        say(complaint)
     if ensemble.token_file is not None:
         say(_seen(here.devices))
     say(f"Service: {ensemble.url}/  logs: {plan.state.logs}/")
@@ -126,6 +125,15 @@ def _start(
         say(f"In other terminals, first: export THROUGHLINE_URL={ensemble.url}")
     if not plan.once:
         _invite(ensemble, plan, say)
+
+
+def _complaints(devices: Sequence[str], state_dir: Path) -> Iterator[str]:
+    """Yield what is wrong with this machine, then with each of its devices."""
+    first, *_ = everywhere = [WorkerSettings(device=one, state_dir=state_dir) for one in devices]
+    yield from doctor.complaints(first, at_torch=True, checks=doctor.HOST_CHECKS)
+    for settings in everywhere:
+        told = doctor.complaints(settings, at_torch=False, checks=doctor.GPU_CHECKS)
+        yield from (f"{settings.device}: {complaint}" for complaint in told)
 
 
 def _seen(devices: Sequence[str]) -> str:

@@ -206,8 +206,9 @@ def test_a_window_counts_as_many_steps_as_its_length_takes(step_s: float, counte
 def test_a_slow_step_ends_no_window_early() -> None:
     """As when a batch comes late: the steps that are queued behind it may be as fast as ever."""
     rule = WindowRule(0.445)
-    steps_of_window(rule, itertools.repeat(0.06))
-    late = itertools.chain([3.0], itertools.repeat(0.06))
+    late = [3.0, *[0.06] * 20]
+    assert steps_of_window(rule, late) == LEAD_STEPS + 1, "nothing is known of the others yet"
+    rule.learn(*late)
     assert steps_of_window(rule, late) == LEAD_STEPS + 8
 
 

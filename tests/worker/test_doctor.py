@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,9 +27,9 @@ GPU = GpuState(
     power_limit_w=700.0,
     default_power_limit_w=700.0,
     mig=False,
-    ecc=True,
     memory_errors=0,
     repair_pending=False,
+    repair_failed=False,
     pcie_lanes=16,
     most_pcie_lanes=16,
     persistent=True,
@@ -40,6 +41,7 @@ TORCH = TorchInstalled(
     archs=("sm_80", "sm_90", "sm_100"),
 )
 SOUND = Machine(
+    device="cuda:0",
     gpu=GPU,
     torch=TORCH,
     cpus=16,
@@ -87,7 +89,11 @@ ERRORS = [
     ),
     (
         with_torch(cuda=None),
-        ("torch", "torch 2.11.0 was built without CUDA, and there is a NVIDIA H200."),
+        ("torch", "torch 2.11.0 was built without CUDA; the device is cuda:0."),
+    ),
+    (
+        with_torch(refused="it sees 0 GPUs, and none that is cuda:0."),
+        ("torch", "torch 2.11.0 cannot use CUDA: it sees 0 GPUs, and none that is cuda:0."),
     ),
     (
         with_gpu(driver_cuda=(12, 4)),
@@ -102,33 +108,28 @@ ERRORS = [
         ),
     ),
     (
-        replace(SOUND, compiler=False),
-        ("compiler", "There is no C++ compiler: cases with compile= will fail."),
+        with_gpu(memory_errors=3),
+        ("memory", "The GPU could not correct 3 errors of its memory."),
     ),
-    (
-        with_torch(headers=False),
-        ("compiler", "Python's headers are missing: cases with compile= will fail."),
-    ),
-    (
-        with_torch(misfits=(("nvidia-cudnn-cu13", "9.15.1", "9.12.0"),)),
-        ("packages", "torch 2.11.0 was built with nvidia-cudnn-cu13 9.15.1; here is 9.12.0."),
-    ),
-    (with_gpu(memory_errors=3), ("memory", "3 errors of its memory could not be corrected.")),
     (
         with_gpu(repair_pending=True),
-        ("memory", "Rows of its memory are to be replaced, or could not be."),
+        ("memory", "The GPU replaces faulty rows of its memory at its next reset."),
     ),
     (
-        with_gpu(held_back=("hw_thermal",)),
-        ("clock", "It slows itself down before any work: hw_thermal."),
+        with_gpu(repair_failed=True),
+        ("memory", "The GPU could not replace faulty rows of its memory."),
     ),
     (
         replace(SOUND, shared_memory_b=64 * 2**20),
-        ("shared memory", "Its /dev/shm has 0.1 GiB: with large batches loader processes crash."),
+        ("shared memory", "Large batches crash loader processes: /dev/shm has only 0.1 GiB."),
     ),
     (
         replace(SOUND, free_b={"/state": GIB // 2}),
         ("disk", "/state has 0.5 GiB free; data and compiled code take some."),
+    ),
+    (
+        replace(SOUND, temporary=False),
+        ("disk", "No folder for temporary files can be written."),
     ),
 ]
 
@@ -141,18 +142,41 @@ def test_what_makes_cases_fail_is_an_error(machine: Machine, told: tuple[str, st
 
 
 WARNINGS = [
-    (with_gpu(power_limit_w=500.0), "Its power is limited to 500 W; by default it has 700 W."),
-    (with_gpu(pcie_lanes=8), "It uses 8 of its 16 PCIe lanes."),
-    (with_gpu(persistent=False), "Its driver unloads between processes, so each one starts later."),
-    (with_gpu(ecc=False), "Its memory corrects no errors: ECC is off."),
+    (replace(SOUND, gpu=None), "The driver tells of no whole GPU that is cuda:0."),
+    (
+        replace(SOUND, device="cpu", gpu=None, driverless=True),
+        "This machine has an NVIDIA GPU, and no driver that tells of it.",
+    ),
+    (
+        with_torch(misfits=(("nvidia-cudnn-cu13", "9.15.1", "9.12.0"),)),
+        "torch 2.11.0 was built with nvidia-cudnn-cu13 9.15.1; here is 9.12.0.",
+    ),
+    (
+        replace(SOUND, compiler=False),
+        "There is no C++ compiler (CXX, g++): cases with compile= will fail.",
+    ),
+    (
+        with_torch(headers=False),
+        "Python's headers are missing: cases with compile= will fail.",
+    ),
+    (with_gpu(held_back=("hw_thermal",)), "The GPU slows itself down now: hw_thermal."),
+    (
+        with_gpu(power_limit_w=500.0),
+        "The GPU may draw 500 W; by default it may draw 700 W.",
+    ),
+    (with_gpu(pcie_lanes=8), "The GPU uses 8 of its 16 PCIe lanes."),
+    (
+        with_gpu(persistent=False),
+        "The driver unloads between processes, so each one starts later.",
+    ),
     (
         with_gpu(mig=True),
-        "It is cut into slices (MIG), which have no clock and no power of their own.",
+        "The GPU is cut into slices (MIG), which have no clock of their own.",
     ),
-    (with_gpu(processes=2), "Other programs use it now: 2."),
+    (with_gpu(processes=2), "Programs that use the GPU now: 2."),
     (
         with_gpu(near_cpus=False),
-        "No CPU of its NUMA node is ours, so batches cross between sockets.",
+        "No CPU near the GPU (of its NUMA node) is allowed here, which slows copies.",
     ),
     (
         replace(SOUND, governor="powersave"),
@@ -184,6 +208,7 @@ def test_what_makes_numbers_worse_is_a_warning(machine: Machine, sentence: str) 
         (("sm_80",), False),
         (("sm_80", "compute_80"), True),
         (("sm_90a",), True),
+        (("gfx90a", "sm_100f"), False),
         (("sm_100",), False),
         ((), True),
     ],
@@ -251,7 +276,6 @@ def test_a_driver_is_read_as_far_as_it_tells(monkeypatch: pytest.MonkeyPatch) ->
         "nvmlDeviceGetEnforcedPowerLimit": lambda gpu: 300_000,
         "nvmlDeviceGetPowerManagementDefaultLimit": lambda gpu: 350_000,
         "nvmlDeviceGetMigMode": refused,
-        "nvmlDeviceGetEccMode": lambda gpu: (1, 1),
         "nvmlDeviceGetTotalEccErrors": lambda gpu, kind, since: 0,
         "nvmlDeviceGetRemappedRows": lambda gpu: (4, 0, 1, 0),
         "nvmlDeviceGetCurrPcieLinkWidth": lambda gpu: 8,
@@ -271,9 +295,9 @@ def test_a_driver_is_read_as_far_as_it_tells(monkeypatch: pytest.MonkeyPatch) ->
         power_limit_w=300.0,
         default_power_limit_w=350.0,
         mig=None,
-        ecc=True,
         memory_errors=0,
         repair_pending=True,
+        repair_failed=False,
         pcie_lanes=8,
         most_pcie_lanes=16,
         persistent=False,
@@ -288,5 +312,37 @@ def test_complaints_are_lines_with_their_remedy(
 ) -> None:
     monkeypatch.setattr(doctor, "look", lambda settings, *, at_torch: with_gpu(persistent=False))
     assert doctor.complaints(Settings(state_dir=tmp_path), at_torch=False) == [
-        "driver: Its driver unloads between processes, so each one starts later. nvidia-smi -pm 1"
+        "driver: The driver unloads between processes, so each one starts later. nvidia-smi -pm 1"
     ]
+
+
+def test_a_doctor_that_fails_stops_nobody(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(settings: Settings, *, at_torch: bool) -> Machine:
+        raise RuntimeError("no such sensor")
+
+    monkeypatch.setattr(doctor, "look", broken)
+    assert doctor.complaints(Settings(state_dir=tmp_path), at_torch=False) == []
+    assert "no such sensor" in caplog.text
+
+
+def test_a_torch_in_the_current_folder_is_not_the_one_that_measures(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("torch.py", "json.py"):
+        (tmp_path / name).write_text("raise SystemExit('run from the current folder')")
+    monkeypatch.chdir(tmp_path)
+    machine = doctor.look(Settings(device="cpu", state_dir=tmp_path))
+    assert machine.torch is not None, machine.torch_failed
+
+
+def test_a_full_machine_is_told_of_and_not_stumbled_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def nowhere() -> str:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", nowhere)
+    machine = doctor.look(Settings(device="cpu", state_dir=tmp_path), at_torch=False)
+    assert not machine.temporary

@@ -20,6 +20,8 @@ from worker.settings import Settings, child_environment
 LIMIT_S = 120.0
 """Longer than torch loads from a cold disk; a slower start hangs inside a driver."""
 LOOK_S = 0.2
+GoesOn = Callable[[], bool]
+"""Whether to wait any longer."""
 _ASK = """
 import sys
 from benchmarks.exits import NO_DEVICE
@@ -36,35 +38,51 @@ class Unusable(Exception):
     """The device cannot be used, whatever the job; the message says why."""
 
 
-def obstacle(settings: Settings, goes_on: Callable[[], bool]) -> str | None:
+def obstacle(settings: Settings, goes_on: GoesOn) -> str | None:
     """Give the reason why the device cannot be used; "" if it can, None if unknown.
 
     It is unknown if the Python of `settings` has no torch, and once ``goes_on`` returns False.
     """
     if settings.device == "cpu":
         return ""
-    command = [*die_with_parent.tied(), settings.python, "-c", _ASK, settings.device]
     try:
-        asked = subprocess.Popen(
-            command,
-            env=child_environment(settings),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        answer = ask(settings, _ASK, goes_on)
+    except TimeoutError as error:
+        return str(error)
     except OSError:
         return None
+    return None if answer is None else _reason(answer)
+
+
+def ask(
+    settings: Settings, program: str, goes_on: GoesOn = lambda: True
+) -> subprocess.CompletedProcess[str] | None:
+    """Run ``program``, told the device, with the Python of ``settings``.
+
+    None once ``goes_on`` returns False.
+
+    Raises:
+        TimeoutError: it does not end, as a process that hangs inside a driver.
+        OSError: it cannot be started.
+    """
+    asked = subprocess.Popen(
+        [*die_with_parent.tied(), settings.python, "-c", program, settings.device],
+        env=child_environment(settings),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
     until_s = time.monotonic() + LIMIT_S
     while goes_on():
         try:
-            said = asked.communicate(timeout=LOOK_S)[1]
+            out, err = (one.decode(errors="replace") for one in asked.communicate(timeout=LOOK_S))
         except subprocess.TimeoutExpired:
             if time.monotonic() < until_s:
                 continue
             _end(asked)
-            return f"{settings.device} does not answer within {LIMIT_S:g} s."
-        return _reason(asked.returncode, said.decode(errors="replace"))
+            raise TimeoutError(f"{settings.device} does not answer within {LIMIT_S:g} s.") from None
+        return subprocess.CompletedProcess(asked.args, asked.returncode, out, err)
     _end(asked)
     return None
 
@@ -75,7 +93,7 @@ def _end(asked: subprocess.Popen[bytes]) -> None:
         asked.communicate(timeout=1.0)
 
 
-def _reason(code: int, said: str) -> str | None:
-    if code == NO_DEVICE:
-        return line(said.rstrip().rpartition("\n")[2]) or "torch refuses it."
-    return "" if code == 0 else None
+def _reason(answer: subprocess.CompletedProcess[str]) -> str | None:
+    if answer.returncode == NO_DEVICE:
+        return line(answer.stderr.rstrip().rpartition("\n")[2]) or "torch refuses it."
+    return "" if answer.returncode == 0 else None

@@ -1,16 +1,32 @@
 """Tells what is wrong with a machine, and what to do about it, before it measures."""
 
-from worker.doctor.checks import Health, HealthCheck, examined
+import logging
+from collections.abc import Sequence
+
+from worker.doctor.checks import CHECKS, GPU_CHECKS, HOST_CHECKS, Check, Health, HealthCheck
+from worker.doctor.checks import examined as examined
 from worker.doctor.machine import Machine, look
 from worker.settings import Settings
 
-__all__ = ["Health", "HealthCheck", "Machine", "complaints", "examined", "look"]
+__all__ = ["GPU_CHECKS", "HOST_CHECKS", "Health", "HealthCheck", "Machine", "complaints", "look"]
+
+log = logging.getLogger(__name__)
 
 
-def complaints(settings: Settings, *, at_torch: bool) -> list[str]:
-    """A line for each subject that is not well on this machine; see `look` for ``at_torch``."""
+def complaints(
+    settings: Settings, *, at_torch: bool, checks: Sequence[Check] = CHECKS
+) -> list[str]:
+    """A line for each subject that is not well on this machine; see `look` for ``at_torch``.
+
+    Advice stops nobody: what goes wrong here is logged.
+    """
+    try:
+        results = examined(look(settings, at_torch=at_torch), checks)
+    except Exception:
+        log.exception("This machine could not be looked at.")
+        return []
     return [
         f"{result.subject}: {result.sentence} {result.remedy}".rstrip()
-        for result in examined(look(settings, at_torch=at_torch))
+        for result in results
         if result.health is not Health.OK
     ]

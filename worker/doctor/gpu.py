@@ -32,11 +32,11 @@ class GpuState:
     power_limit_w: float | None = None
     default_power_limit_w: float | None = None
     mig: bool | None = None
-    ecc: bool | None = None
     memory_errors: int | None = None
     """Errors since the driver was loaded that ECC could not correct."""
     repair_pending: bool | None = None
-    """Rows of memory are replaced at the next reset, or could not be."""
+    """Faulty rows of its memory are replaced at the next reset."""
+    repair_failed: bool | None = None
     pcie_lanes: int | None = None
     most_pcie_lanes: int | None = None
     persistent: bool | None = None
@@ -75,11 +75,11 @@ def _state(gpu: Any) -> GpuState:
             lambda: pynvml.nvmlDeviceGetPowerManagementDefaultLimit(gpu) / 1e3
         ),
         mig=_told(lambda: bool(pynvml.nvmlDeviceGetMigMode(gpu)[0])),
-        ecc=_told(lambda: bool(pynvml.nvmlDeviceGetEccMode(gpu)[0])),
         memory_errors=_told(
             lambda: int(pynvml.nvmlDeviceGetTotalEccErrors(gpu, uncorrected, volatile))
         ),
-        repair_pending=None if repairs is None else any(repairs[2:]),
+        repair_pending=None if repairs is None else bool(repairs[2]),
+        repair_failed=None if repairs is None else bool(repairs[3]),
         pcie_lanes=_told(lambda: pynvml.nvmlDeviceGetCurrPcieLinkWidth(gpu)),
         most_pcie_lanes=_told(lambda: pynvml.nvmlDeviceGetMaxPcieLinkWidth(gpu)),
         persistent=_told(lambda: bool(pynvml.nvmlDeviceGetPersistenceMode(gpu))),
