@@ -6,6 +6,7 @@ import logging
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
 
 from pydantic import ValidationError
 
@@ -52,11 +53,12 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
             log.info("%s", containment.SEEN[contained])
             if gone := usable.obstacle(settings, lambda: not stop.draining):
                 raise usable.Unusable(gone)
-            for complaint in doctor.complaints(settings, at_torch=False):
-                log.warning("%s", complaint)
+            warnings = doctor.warnings(settings, at_torch=False)
+            for warning in warnings:
+                log.warning("%s", warning)
             journal = state_dir.Journal(folder)
             station = Station(settings, contained, gauge, journal.started)
-            me = introduce(settings, gpu, contained, state_dir.identity(folder))
+            me = introduce(settings, gpu, contained, state_dir.identity(folder), warnings)
             with Ahead(station, journal, lambda: not stop.draining) as ahead:
                 runner = Runner(settings, station, ahead)
                 return loop.Loop(settings, me, service, runner, folder, stop).run()
@@ -90,11 +92,15 @@ def _gpus(settings: Settings) -> list[nvml.Gpu]:
 
 
 def introduce(
-    settings: Settings, gpu: nvml.Gpu | None, contained: containment.Containment, folder: str
+    settings: Settings,
+    gpu: nvml.Gpu | None,
+    contained: containment.Containment,
+    folder: str,
+    warnings: Sequence[str] = (),
 ) -> contracts.Worker:
     """This worker as the service will know it; settings' own labels win.
 
-    ``folder`` is what `worker.state_dir.identity` says.
+    ``folder`` is what `worker.state_dir.identity` says, ``warnings`` what `worker.doctor` does.
     """
     labels = {
         contracts.FOLDER: folder,
@@ -111,7 +117,8 @@ def introduce(
         labels |= {"gpu": gpu.name, "gpu_uuid": gpu.uuid, "driver": nvml.driver_version() or ""}
     labels |= settings.labels
     shown = {name: contracts.line(value) for name, value in labels.items() if value}
-    return contracts.Worker(name=settings.name, labels=shown, version=installed())
+    told = tuple(map(contracts.line, warnings))
+    return contracts.Worker(name=settings.name, labels=shown, version=installed(), warnings=told)
 
 
 def _python_version(python: str) -> str:

@@ -142,6 +142,8 @@ class Worker(values.Contract):
     revisions: Annotated[tuple[values.Revision, ...], Field(max_length=1_000)] | None = None
     """Revisions whose own code it can run. Empty: it runs what is installed, whatever a job names.
     None: it does not say, as a worker of an earlier version."""
+    warnings: Annotated[tuple[values.Line, ...], Field(max_length=50)] = ()
+    """Whatever was wrong with its machine when it started, a line each."""
 
 
 class Claim(values.Contract):

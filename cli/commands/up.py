@@ -116,8 +116,8 @@ def _start(
     here = local_devices.look()
     say(here.notice)
     ensemble.start_workers(here.devices)
-    for complaint in _complaints(here.devices, plan.state.path):
-        say(complaint)
+    for warning in _warnings(here.devices, plan.state.path):
+        say(warning)
     if ensemble.token_file is not None:
         say(_seen(here.devices))
     say(f"Service: {ensemble.url}/  logs: {plan.state.logs}/")
@@ -127,13 +127,13 @@ def _start(
         _invite(ensemble, plan, say)
 
 
-def _complaints(devices: Sequence[str], state_dir: Path) -> Iterator[str]:
+def _warnings(devices: Sequence[str], state_dir: Path) -> Iterator[str]:
     """Yield what is wrong with this machine, then with each of its devices."""
     first, *_ = everywhere = [WorkerSettings(device=one, state_dir=state_dir) for one in devices]
-    yield from doctor.complaints(first, at_torch=True, checks=doctor.HOST_CHECKS)
+    yield from doctor.warnings(first, at_torch=True, checks=doctor.HOST_CHECKS)
     for settings in everywhere:
-        told = doctor.complaints(settings, at_torch=False, checks=doctor.GPU_CHECKS)
-        yield from (f"{settings.device}: {complaint}" for complaint in told)
+        told = doctor.warnings(settings, at_torch=False, checks=doctor.GPU_CHECKS)
+        yield from (f"{settings.device}: {warning}" for warning in told)
 
 
 def _seen(devices: Sequence[str]) -> str:

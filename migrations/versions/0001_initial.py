@@ -77,6 +77,7 @@ def _fleet() -> None:
         sa.Column("gpu_uuid", sa.String(500), nullable=True),
         sa.Column("version", sa.String(500), nullable=False),
         sa.Column("revisions", sa.JSON(), nullable=True),
+        sa.Column("warnings", sa.JSON(), nullable=True),
         sa.Column("first_seen_at", NOW, nullable=False),
         sa.Column("last_seen_at", NOW, nullable=False),
         sa.PrimaryKeyConstraint("name", name="pk_workers"),

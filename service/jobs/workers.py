@@ -40,7 +40,7 @@ def introduce(session: Session, worker: Worker, now: datetime) -> WorkerView:
     has = None if worker.revisions is None else list(worker.revisions)
     eligibility.lock_pairs(session)
     values = {"labels": labels, "version": worker.version, "revisions": has, "last_seen_at": now}
-    values["gpu_uuid"] = labels.get("gpu_uuid")
+    values |= {"gpu_uuid": labels.get("gpu_uuid"), "warnings": list(worker.warnings)}
     # Two introductions may meet: one that was sent twice, or one to each replica.
     new = insert_if_absent(session, _WORKERS, {"name": worker.name, "first_seen_at": now, **values})
     row = session.get_one(WorkerRow, worker.name, with_for_update=True)
@@ -53,7 +53,7 @@ def introduce(session: Session, worker: Worker, now: datetime) -> WorkerView:
         )
     changed = new or row.labels != labels
     row.labels, row.version, row.revisions, row.last_seen_at = labels, worker.version, has, now
-    row.gpu_uuid = labels.get("gpu_uuid")
+    row.gpu_uuid, row.warnings = labels.get("gpu_uuid"), list(worker.warnings)
     session.flush()
     if changed:
         eligibility.set_worker(session, worker.name, labels)
@@ -84,4 +84,5 @@ def common_device(session: Session, requires: Mapping[str, str], now: datetime) 
 
 def _view(session: Session, row: WorkerRow) -> WorkerView:
     has = row.revisions
-    return WorkerView.of(row, revisions=None if has is None else revisions_seen(session, has))
+    seen = None if has is None else revisions_seen(session, has)
+    return WorkerView.of(row, revisions=seen, warnings=row.warnings or [])

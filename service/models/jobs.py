@@ -23,6 +23,8 @@ class WorkerRow(Base):
     version: Mapped[str] = mapped_column(String(500))
     revisions: Mapped[list[str] | None]
     """Whose own code it can run; empty: it runs what is installed for each; None: unknown."""
+    warnings: Mapped[list[str] | None]
+    """Whatever it found wrong with its machine; None: it did not look."""
     first_seen_at: Mapped[datetime]
     last_seen_at: Mapped[datetime]
 

@@ -130,6 +130,8 @@ class WorkerView(Document):
     revisions: list[str] | None
     """Revisions whose own code it can run; empty: it runs what is installed for each. Null: it
     does not say."""
+    warnings: list[str]
+    """Whatever was wrong with its machine when it started."""
     first_seen_at: datetime
     last_seen_at: datetime
 

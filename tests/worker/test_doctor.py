@@ -307,11 +307,11 @@ def test_a_driver_is_read_as_far_as_it_tells(monkeypatch: pytest.MonkeyPatch) ->
     )
 
 
-def test_complaints_are_lines_with_their_remedy(
+def test_warnings_are_lines_with_their_remedy(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(doctor, "look", lambda settings, *, at_torch: with_gpu(persistent=False))
-    assert doctor.complaints(Settings(state_dir=tmp_path), at_torch=False) == [
+    assert doctor.warnings(Settings(state_dir=tmp_path), at_torch=False) == [
         "driver: The driver unloads between processes, so each one starts later. nvidia-smi -pm 1"
     ]
 
@@ -323,7 +323,7 @@ def test_a_doctor_that_fails_stops_nobody(
         raise RuntimeError("no such sensor")
 
     monkeypatch.setattr(doctor, "look", broken)
-    assert doctor.complaints(Settings(state_dir=tmp_path), at_torch=False) == []
+    assert doctor.warnings(Settings(state_dir=tmp_path), at_torch=False) == []
     assert "no such sensor" in caplog.text
 
 

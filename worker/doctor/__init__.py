@@ -8,14 +8,12 @@ from worker.doctor.checks import examined as examined
 from worker.doctor.machine import Machine, look
 from worker.settings import Settings
 
-__all__ = ["GPU_CHECKS", "HOST_CHECKS", "Health", "HealthCheck", "Machine", "complaints", "look"]
+__all__ = ["GPU_CHECKS", "HOST_CHECKS", "Health", "HealthCheck", "Machine", "look", "warnings"]
 
 log = logging.getLogger(__name__)
 
 
-def complaints(
-    settings: Settings, *, at_torch: bool, checks: Sequence[Check] = CHECKS
-) -> list[str]:
+def warnings(settings: Settings, *, at_torch: bool, checks: Sequence[Check] = CHECKS) -> list[str]:
     """A line for each subject that is not well on this machine; see `look` for ``at_torch``.
 
     Advice stops nobody: what goes wrong here is logged.

@@ -172,6 +172,16 @@ def test_a_claim_id_of_another_worker_is_refused(
     assert (answer.status_code, answer.json()["type"]) == (409, "conflict")
 
 
+def test_what_is_wrong_with_a_workers_machine_is_on_its_page_until_it_is_mended(
+    client: TestClient,
+) -> None:
+    warning = "power: The GPU may draw 500 W; by default it may draw 700 W."
+    for told in ([warning], []):
+        answer = client.put("/api/v1/workers/w7", json={"name": "w7", "warnings": told})
+        assert answer.json()["warnings"] == told
+        assert (warning in client.get("/workers").text) is bool(told)
+
+
 def test_an_unknown_worker_is_told_to_introduce_itself(client: TestClient) -> None:
     answer = client.post("/api/v1/leases", json={"worker": "w9", "claim_id": "a" * 32})
     assert answer.status_code == 404
