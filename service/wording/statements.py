@@ -386,7 +386,8 @@ WORDS: dict[str, Words] = {
         f"{metric} {say(changed)}{''.join(map(say, rest))}.", accidents
     ),
     "too_few_pairs": lambda pairs, accidents: _case(
-        f"{formats.counted(pairs, 'pair')}, too few to judge.", accidents
+        f"{formats.counted(pairs, 'pair')}, too few to judge." if pairs else "No pair yet.",
+        accidents,
     ),
     "changed": lambda by, low, high: _as_measured(by, low, high, rising=True),
     "changed_inversely": lambda by, low, high: _as_measured(by, low, high, rising=False),

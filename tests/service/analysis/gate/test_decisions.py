@@ -75,6 +75,11 @@ def test_too_few_pairs_are_said_as_they_are(count: int, sentence: str) -> None:
     assert say(case.sentence).startswith(sentence)
 
 
+def test_a_case_that_has_just_begun_is_said_to_have_no_pair_yet() -> None:
+    [case] = decide_cases([record([])], Policy())
+    assert say(case.sentence) == "No pair yet."
+
+
 @given(LOGS)
 def test_the_end_of_the_budget_changes_nothing_about_what_was_settled(
     differences: list[float],
