@@ -8,6 +8,7 @@ from pathlib import Path
 
 _PRESSURE = Path("/proc/pressure/cpu")
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_PCI = Path("/sys/bus/pci/devices")
 
 
 def usable_cpus() -> int:
@@ -27,6 +28,14 @@ def listed(text: str) -> set[int]:
         first, _, last = span.partition("-")
         numbers |= set(range(int(first), int(last or first) + 1))
     return numbers
+
+
+def beside(slot: str) -> str:
+    """List the CPUs of a PCI slot's NUMA node, as the kernel writes them; empty if unknown."""
+    try:
+        return (_PCI / slot / "local_cpulist").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
 
 
 def pressure_s() -> float:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import gc
 import os
 from contextlib import AbstractContextManager, chdir, nullcontext
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks.cpus import listed
-
-_PCI = Path("/sys/bus/pci/devices")
+from benchmarks.cpus import beside, listed
 
 
 def choose(name: str | None) -> torch.device:
@@ -45,7 +42,7 @@ def stay_near(device: torch.device) -> str:
     try:
         domain, bus = properties.pci_domain_id, properties.pci_bus_id
         slot = f"{domain:04x}:{bus:02x}:{properties.pci_device_id:02x}.0"
-        near = (_PCI / slot / "local_cpulist").read_text(encoding="ascii").strip()
+        near = beside(slot)
         ours = listed(near) & os.sched_getaffinity(0)
         if not ours:
             return ""
@@ -59,13 +56,15 @@ def stay_near(device: torch.device) -> str:
     return near
 
 
-def shared_kernel_cache(device: torch.device) -> AbstractContextManager[None]:
-    """Work in the root folder meanwhile, on a GPU.
+def shared_kernel_cache(
+    device: torch.device, *, anywhere: bool = True
+) -> AbstractContextManager[None]:
+    """Work in the root folder meanwhile, on a GPU, if the code may run ``anywhere``.
 
     NVRTC writes its working directory into a kernel, and CUDA's cache goes by content: each new
     checkout would compile cuDNN's again, 7 s of ResNet-50's first step (benchmarks/results/h200).
     """
-    return chdir("/") if device.type == "cuda" else nullcontext()
+    return chdir("/") if anywhere and device.type == "cuda" else nullcontext()
 
 
 def free_memory(device: torch.device) -> None:

@@ -11,7 +11,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -202,8 +202,7 @@ class Passes:
         """Seconds of the step that compiles, autotunes and allocates, its batch already read."""
         batch = next(batches)
         self._reporter.tell("first_step", 0.05)
-        shared = device.shared_kernel_cache(self._device) if self._anywhere else nullcontext()
-        with shared:
+        with device.shared_kernel_cache(self._device, anywhere=self._anywhere):
             from_s = time.perf_counter()
             self._trainer.step(self._trainer.place(batch))
             drain(self._device)

@@ -116,8 +116,7 @@ class _Session:
         """
         with Baton(side) as baton:
             trainer = self._trainer()
-            protocol, ours = self._spec.protocol, not catalog.is_user_model(self._case.workload)
-            passes = Passes(trainer, protocol, self._reporter, "", anywhere=ours)
+            passes = self._passes(trainer, "")
             measured = passes.side(self._spec.seed, baton, side)
             item = workload_module.load(self._case.workload).entry.item
             items = trainer.recipe.batch * trainer.recipe.items_per_sample
@@ -159,16 +158,7 @@ class _Session:
         trainer = self._trainer()
         spec = self._spec
         item = workload_module.load(self._case.workload).entry.item
-        after = partial(protocol_after, spec)
-        passes = Passes(
-            trainer,
-            spec.protocol,
-            self._reporter,
-            f"{item}/s",
-            spec.trace,
-            after,
-            anywhere=not catalog.is_user_model(spec.case.workload),
-        )
+        passes = self._passes(trainer, f"{item}/s", spec.trace, partial(protocol_after, spec))
         build_s = time.perf_counter() - from_s
         replicate = passes.replicate(spec.seed, self._startup.import_s, build_s)
         warmup = replicate.warmup
@@ -191,6 +181,10 @@ class _Session:
         check = self._check()
         check.follow(trainer)
         return result, check
+
+    def _passes(self, trainer: Trainer, *more: Any) -> Passes:
+        ours = not catalog.is_user_model(self._case.workload)
+        return Passes(trainer, self._spec.protocol, self._reporter, *more, anywhere=ours)
 
     def _result(self, trainer: Trainer, item: str, **measured: Any) -> contracts.Result:
         recipe = trainer.recipe

@@ -53,7 +53,7 @@ graphs.trainer = _slower
 
 
 class Subject(NamedTuple):
-    """What a gate measures, and what one percent more of it is made of."""
+    """The case or suite of a gate, and the kind of work that one percent more consists of."""
 
     words: str
     kind: Kind

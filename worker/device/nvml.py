@@ -131,7 +131,7 @@ def devices() -> list[Gpu]:
         DriverFailed: there is a driver, but it does not tell: as after its update without a reboot.
     """
     try:
-        with _library():
+        with library():
             return [_gpu(index) for index in range(pynvml.nvmlDeviceGetCount())]
     except (pynvml.NVMLError_LibraryNotFound, pynvml.NVMLError_DriverNotLoaded):
         return []
@@ -144,7 +144,7 @@ def devices() -> list[Gpu]:
 def driver_version() -> str | None:
     """The NVIDIA driver's version, if there is one."""
     try:
-        with _library():
+        with library():
             return str(pynvml.nvmlSystemGetDriverVersion())
     except pynvml.NVMLError:
         return None
@@ -181,7 +181,12 @@ def open_gauge(gpu: Gpu | None) -> NvmlGauge | None:
 
 
 @contextmanager
-def _library() -> Iterator[None]:
+def library() -> Iterator[None]:
+    """Hold the library open.
+
+    Raises:
+        pynvml.NVMLError: there is no driver, or it does not answer.
+    """
     pynvml.nvmlInit()
     try:
         yield

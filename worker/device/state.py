@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Self
@@ -15,6 +15,7 @@ from worker.child import process_tree
 from worker.child.process_tree import Tree
 from worker.device.nvml import Gauge
 from worker.device.telemetry import Reading
+from worker.http_exchange import GoesOn
 from worker.settings import Settings
 
 IDLE = 0.05
@@ -26,9 +27,6 @@ LOOK_S, COOL_LOOK_S = 0.1, 0.25
 PROCESSES_EVERY = 10
 """Readings per look at the list of processes, the slowest reading: once a second is enough."""
 KEPT_READINGS = 200_000
-
-GoesOn = Callable[[], bool]
-"""Whether to wait any longer."""
 
 
 class DeviceState:

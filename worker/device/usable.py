@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable
 from contextlib import suppress
 
 from benchmarks import die_with_parent
 from benchmarks.contracts import line
 from benchmarks.exits import NO_DEVICE
+from worker.http_exchange import GoesOn, always
 from worker.settings import Settings, child_environment
 
 LIMIT_S = 120.0
 """Longer than torch loads from a cold disk; a slower start hangs inside a driver."""
 LOOK_S = 0.2
-GoesOn = Callable[[], bool]
-"""Whether to wait any longer."""
 _ASK = """
 import sys
 from benchmarks.exits import NO_DEVICE
@@ -55,7 +53,7 @@ def obstacle(settings: Settings, goes_on: GoesOn) -> str | None:
 
 
 def ask(
-    settings: Settings, program: str, goes_on: GoesOn = lambda: True
+    settings: Settings, program: str, goes_on: GoesOn = always
 ) -> subprocess.CompletedProcess[str] | None:
     """Run ``program``, told the device, with the Python of ``settings``.
 

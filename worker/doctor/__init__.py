@@ -3,12 +3,28 @@
 import logging
 from collections.abc import Sequence
 
-from worker.doctor.checks import CHECKS, GPU_CHECKS, HOST_CHECKS, Check, Health, HealthCheck
-from worker.doctor.checks import examined as examined
+from worker.doctor.checks import (
+    CHECKS,
+    GPU_CHECKS,
+    HOST_CHECKS,
+    Check,
+    Health,
+    HealthCheck,
+    examined,
+)
 from worker.doctor.machine import Machine, look
 from worker.settings import Settings
 
-__all__ = ["GPU_CHECKS", "HOST_CHECKS", "Health", "HealthCheck", "Machine", "look", "warnings"]
+__all__ = [
+    "GPU_CHECKS",
+    "HOST_CHECKS",
+    "Health",
+    "HealthCheck",
+    "Machine",
+    "examined",
+    "look",
+    "warnings",
+]
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,7 @@
 """Judges what was seen of a machine: pure, one function a subject.
 
-To add a check: write a function from `Machine` to its results, and name it below.
+To add a check: write a function from `Machine` to its results, and name it in `GPU_CHECKS` or
+`HOST_CHECKS`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from worker.doctor.machine import Machine, TorchInstalled
 
 GIB = 2**30
 LEAST_SHARED_B = GIB
-"""Of /dev/shm: sixteen loader processes with two batches of 256 images each hold more than that."""
+"""Least size of /dev/shm: sixteen loader processes hold two batches each, of 256 images."""
 LEAST_FREE_B, TIGHT_FREE_B = GIB, 10 * GIB
 LEAST_OPEN_FILES = 1_024
 """Loader processes hand each tensor over by a descriptor."""
@@ -25,7 +26,7 @@ NEARLY = 0.99
 
 
 class Health(StrEnum):
-    """The health of one subject."""
+    """Severity of a result."""
 
     OK = "ok"
     WARNING = "warning"
@@ -36,7 +37,7 @@ class Health(StrEnum):
 
 @dataclass(frozen=True)
 class HealthCheck:
-    """What is known of one subject, and what to do if it is not well."""
+    """The result of one check: its subject, the severity, the reason, the remedy."""
 
     subject: str
     health: Health
@@ -45,11 +46,6 @@ class HealthCheck:
 
 
 Check = Callable[[Machine], Iterator[HealthCheck]]
-
-
-def examined(machine: Machine, checks: Sequence[Check] | None = None) -> list[HealthCheck]:
-    """The results of ``checks``, by default all, in the order in which a person would look."""
-    return [result for check in checks or CHECKS for result in check(machine)]
 
 
 def _device(machine: Machine) -> Iterator[HealthCheck]:
@@ -142,10 +138,14 @@ def _compiling(machine: Machine) -> Iterator[HealthCheck]:
         yield HealthCheck("bytecode", Health.WARNING, sentence, remedy)
 
 
-def _health(machine: Machine) -> Iterator[HealthCheck]:
-    gpu = machine.gpu
-    if gpu is None:
-        return
+def _gpu(machine: Machine) -> Iterator[HealthCheck]:
+    if machine.gpu is not None:
+        yield from _health(machine.gpu)
+        yield from _speed(machine.gpu)
+        yield from _neighbours(machine.gpu)
+
+
+def _health(gpu: GpuState) -> Iterator[HealthCheck]:
     if gpu.memory_errors:
         sentence = f"The GPU could not correct {gpu.memory_errors} errors of its memory."
         remedy = "Reset it while nobody uses it; if it happens again, have it replaced."
@@ -161,16 +161,12 @@ def _health(machine: Machine) -> Iterator[HealthCheck]:
         yield HealthCheck("clock", Health.WARNING, sentence, "Look at its cooling and its power.")
 
 
-def _speed(machine: Machine) -> Iterator[HealthCheck]:
-    gpu = machine.gpu
-    if gpu is None:
-        return
+def _speed(gpu: GpuState) -> Iterator[HealthCheck]:
     limit_w, usual_w = gpu.power_limit_w, gpu.default_power_limit_w
     if limit_w and usual_w and limit_w < NEARLY * usual_w:
         sentence = f"The GPU may draw {limit_w:.0f} W; by default it may draw {usual_w:.0f} W."
-        yield HealthCheck(
-            "power", Health.WARNING, sentence, f"nvidia-smi -pl {usual_w:.0f}, if wanted"
-        )
+        remedy = f"nvidia-smi -pl {usual_w:.0f}, if wanted"
+        yield HealthCheck("power", Health.WARNING, sentence, remedy)
     if gpu.pcie_lanes and gpu.most_pcie_lanes and gpu.pcie_lanes < gpu.most_pcie_lanes:
         sentence = f"The GPU uses {gpu.pcie_lanes} of its {gpu.most_pcie_lanes} PCIe lanes."
         remedy = "Unless it uses all of them at work, copies are slower: look at its slot."
@@ -180,15 +176,11 @@ def _speed(machine: Machine) -> Iterator[HealthCheck]:
         yield HealthCheck("driver", Health.WARNING, sentence, "nvidia-smi -pm 1")
 
 
-def _neighbours(machine: Machine) -> Iterator[HealthCheck]:
-    gpu = machine.gpu
-    if gpu is None:
-        return
+def _neighbours(gpu: GpuState) -> Iterator[HealthCheck]:
     if gpu.mig:
         sentence = "The GPU is cut into slices (MIG), which have no clock of their own."
-        yield HealthCheck(
-            "neighbours", Health.WARNING, sentence, "Other slices make numbers noisier."
-        )
+        remedy = "Other slices make numbers noisier."
+        yield HealthCheck("neighbours", Health.WARNING, sentence, remedy)
     if gpu.processes:
         sentence = f"Programs that use the GPU now: {gpu.processes}."
         remedy = "Results beside them are flagged other_processes."
@@ -226,9 +218,14 @@ def _disk(machine: Machine) -> Iterator[HealthCheck]:
         yield HealthCheck("disk", health, sentence, "Make room there, or name another folder.")
 
 
-GPU_CHECKS: tuple[Check, ...] = (_device, _health, _speed, _neighbours)
+GPU_CHECKS: tuple[Check, ...] = (_device, _gpu)
 HOST_CHECKS: tuple[Check, ...] = (_torch, _compiling, _host, _disk)
 CHECKS = (*GPU_CHECKS, *HOST_CHECKS)
+
+
+def examined(machine: Machine, checks: Sequence[Check] = CHECKS) -> list[HealthCheck]:
+    """The results of ``checks``, in the order in which a person would look."""
+    return [result for check in checks for result in check(machine)]
 
 
 def _version(version: Version | None) -> str:

@@ -6,18 +6,16 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pynvml
 
-from benchmarks.cpus import listed
-from worker.device.nvml import REASONS
+from benchmarks.cpus import beside, listed
+from worker.device.nvml import REASONS, library
 
 Version = tuple[int, int]
 HELD_BACK = ("hw_slowdown", "sw_thermal", "hw_thermal", "power_brake")
-"""Reasons for which a device that does nothing should not be slowed down."""
-_PCI = Path("/sys/bus/pci/devices")
+"""Clock event reasons that point to cooling or to the power supply."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class GpuState:
     held_back: tuple[str, ...] = ()
     processes: int = 0
     near_cpus: bool | None = None
-    """Whether this process may run on a CPU of the GPU's NUMA node."""
+    """True if this process may run on a CPU of the GPU's NUMA node."""
 
 
 def read(uuid: str) -> GpuState:
@@ -53,11 +51,8 @@ def read(uuid: str) -> GpuState:
     Raises:
         pynvml.NVMLError: the driver does not answer.
     """
-    pynvml.nvmlInit()
-    try:
+    with library():
         return _state(pynvml.nvmlDeviceGetHandleByUUID(uuid))
-    finally:
-        pynvml.nvmlShutdown()
 
 
 def _state(gpu: Any) -> GpuState:
@@ -98,7 +93,5 @@ def _told(read_one: Callable[[], Any]) -> Any:
 def _near(slot: str | bytes) -> bool | None:
     """Say whether a CPU beside the GPU in ``slot`` is ours; None where the kernel does not tell."""
     named = slot.decode() if isinstance(slot, bytes) else slot
-    with suppress(OSError, ValueError):  # NVML has eight digits for the domain, the kernel four
-        near = (_PCI / named.lower()[-12:] / "local_cpulist").read_text(encoding="ascii").strip()
-        return bool(listed(near) & os.sched_getaffinity(0)) if near else None
-    return None
+    near = beside(named.lower()[-12:])  # NVML has eight digits for the domain, the kernel four
+    return bool(listed(near) & os.sched_getaffinity(0)) if near else None

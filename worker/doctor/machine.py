@@ -80,7 +80,7 @@ class TorchInstalled:
 
 @dataclass(frozen=True)
 class Machine:
-    """What one look at a machine has seen; sizes in bytes."""
+    """Readings of one machine; sizes in bytes."""
 
     device: str = "cpu"
     """The device that is measured on, as ``cuda:0``."""
@@ -124,7 +124,7 @@ def look(settings: Settings, *, at_torch: bool = True) -> Machine:
         governor=_governor(),
         shared_memory_b=_size_b(Path("/dev/shm")),  # noqa: S108 - its size is the question
         open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
-        free_b=_free_b({settings.state, temporary, settings.cache_dir} - {None}),
+        free_b=_free_b({settings.state, temporary, settings.cache_dir}),
         temporary=temporary is not None,
         recompiled=bytecode.lost(),
     )
