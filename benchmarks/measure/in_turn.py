@@ -29,6 +29,8 @@ from benchmarks.measure.trainer import Trainer
 
 LEAD_STEPS = 2
 """Steps at the start of a window that do not count: the device's queue is empty before them."""
+LONG_S = 0.2
+"""Of steps of this length one is enough of a start, and one ahead of the device."""
 LEAD_TURNS = 1
 """First turns of each side that do not count: clock and caches settle into the alternation."""
 BUSY = 0.5
@@ -138,18 +140,24 @@ class WindowRule:
     """
 
     turn_s: float
+    lead: int = LEAD_STEPS
+    """Steps of the window that do not count. As many are ahead of the device."""
     _fastest_s: float = math.inf
     _counted_s: float = 0.0
+
+    def begin(self) -> int:
+        """Begin a window; returns its ``lead``."""
+        self._counted_s = 0.0
+        self.lead = 1 if LONG_S <= self._fastest_s < math.inf else LEAD_STEPS
+        return self.lead
 
     def __call__(self, times: loop.StepTimes) -> bool:
         """Say whether the window may end; called once per finished step."""
         done, last_s = len(times.step), times.step[-1]
-        if done == 1:
-            self._counted_s = 0.0
-        if done > LEAD_STEPS:
+        if done > self.lead:
             self._counted_s += last_s
         self.learn(last_s)
-        queued = done + loop.RUN_AHEAD - max(done, LEAD_STEPS)
+        queued = done + self.lead - max(done, self.lead)
         return self._counted_s + queued * self._fastest_s >= self.turn_s
 
     def learn(self, *step_s: float) -> None:
@@ -193,20 +201,20 @@ def run_turns(
         baton.meet()
         for number in baton.turns(LEAD_TURNS + side.turns):
             _signal_loader(signal.SIGCONT)
-            timed = loop.run(trainer, batches, enough, clock)
+            timed = loop.run(trainer, batches, enough, clock, rule.begin())
             _signal_loader(signal.SIGSTOP)
             rule.learn(*timed.times.step)
             rest()
             loss = timed.loss
             if number >= LEAD_TURNS:
-                turns.append(_turn(timed))
+                turns.append(_turn(timed, rule.lead))
     finally:
         _signal_loader(signal.SIGCONT)  # a process that is stopped cannot be ended in peace
     return turns, loss
 
 
-def _turn(timed: loop.TimedPass) -> Turn:
-    steps = timed.times.step[LEAD_STEPS:]
+def _turn(timed: loop.TimedPass, lead: int) -> Turn:
+    steps = timed.times.step[lead:]
     return Turn(
         window=timed.window,
         steps=len(steps),

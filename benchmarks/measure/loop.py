@@ -33,7 +33,7 @@ from benchmarks.measure.timestamps import Mark, drain, maker
 from benchmarks.measure.trainer import Trainer
 
 RUN_AHEAD = 2
-"""Steps that the host may be ahead of the device."""
+"""Steps that the host may be ahead of the device, at most."""
 UNHINDERED_STEPS = 3
 _NO_CLOCK = NoClock()
 
@@ -95,14 +95,16 @@ def run(
     feed: Iterator[Sequence[Tensor]],
     enough: Callable[[StepTimes], bool],
     clock: SpanClock = _NO_CLOCK,
+    run_ahead: int = RUN_AHEAD,
 ) -> TimedPass:
-    """Step until ``enough`` says so; it sees the finished steps, at most two late.
+    """Step until ``enough`` says so; it sees the finished steps, ``run_ahead`` late.
 
     Args:
         trainer: what steps.
         feed: batches without end, on the host (FULL) or on the device (SYNTH).
         enough: called once per finished step; must be quick.
         clock: counts the device's cycles from before the first step to after the last.
+        run_ahead: steps, 1 or 2, that the host may be ahead of the device.
     """
     times, queued, (before, *idle) = StepTimes(), deque[_Queued](), _items(trainer.device)
     spare = deque(idle)
@@ -123,7 +125,7 @@ def run(
         loss = trainer.step(placed)
         item.end.record()
         item.enqueue_s = time.perf_counter() - from_s
-        if len(queued) > RUN_AHEAD:
+        if len(queued) > run_ahead:
             queued[0].end.synchronize()
             queued[0].read_into(times, before.end)
             spare.append(before)

@@ -58,8 +58,6 @@ class Side:
     """The measurements of one side of a duet."""
 
     turns: tuple[contracts.Turn, ...]
-    first_step_s: float
-    warmup_s: float
     peak_memory_b: int
     flags: tuple[str, ...]
 
@@ -93,6 +91,8 @@ class Passes:
         self._workers = int(recipe.loader_options.get("num_workers", 0))
         self._clock = sm_clock.of(trainer.device)
         self._anywhere = anywhere
+        self.startup: dict[str, float] = {}
+        """Seconds of each part from the start of the loader to the first timed step."""
 
     def replicate(self, seed: int, import_s: float, build_s: float) -> contracts.Replicate:
         """Run every pass."""
@@ -136,15 +136,17 @@ class Passes:
         batches: Iterator[Sequence[Tensor]] = batch_source.batches(self._trainer.recipe, seed)
         # Libraries and compilers time their algorithms in the first step: beside another process
         # they would choose by chance. Both sides meet before and after, whatever their code does.
+        batch = self._first_batch(batches)
         self._reporter.tell("ready", 0.0)
         baton.meet()
         with baton.alone():
-            first_step_s = self._first_step(batches)
+            self._first_step(batch)
             self._reporter.tell("ready", 0.1)
         baton.meet()
         # The other side does the same meanwhile, so nothing here could tell what is steady.
         warmed_up = after(self.protocol.warmup_min_steps, SIDE_WARM_S)
         warm = loop.run(self._trainer, batches, self.watched("warmup", warmed_up))
+        self.startup["warmup"] = warm.wall_s
         conditions.reset_peak(self._device)
         scale, retries = self._trainer.scale, conditions.allocator_retries(self._device)
         with self._from_the_start(batches, seed):
@@ -167,11 +169,12 @@ class Passes:
         if baton.busy_while_waiting:
             self._flags.append(BUSY_WHILE_WAITING)
         peak_b, _ = conditions.peak_memory(self._device)
-        return Side(tuple(turns), first_step_s, warm.wall_s, peak_b, tuple(self._flags))
+        return Side(tuple(turns), peak_b, tuple(self._flags))
 
     @contextmanager
     def _from_the_start(self, batches: Iterator[Sequence[Tensor]], seed: int) -> Iterator[None]:
         """Go back to the initial weights and let the loader find its own rate again."""
+        from_s = time.perf_counter()
         with flags.collector(self._trainer.recipe):
             self._trainer.rewind(seed)
             # A pause fills the queue, and the pass would be fed from it.
@@ -179,17 +182,19 @@ class Passes:
             # A loader that keeps up has its queue again after one round of its processes; without
             # these steps the wait for that round would be taken for a stall.
             loop.run(self._trainer, batches, after(max(REFILL_STEPS, self._workers)))
+            self.startup["reset"] = time.perf_counter() - from_s
             yield
 
     def _warm_up(self, batches: Iterator[Sequence[Tensor]]) -> tuple[contracts.Warmup, float]:
         """Step until steady; returns how it went and the mean step time that it ended with."""
-        first_step_s = self._first_step(batches)
+        first_step_s = self._first_step(self._first_batch(batches))
         read = conditions.reader(self._device)
         rule = WarmupRule(self.protocol, read, least_block=self._workers)
         timed = loop.run(self._trainer, batches, self.watched("warmup", rule))
         if rule.reason == "capped":
             self._flags.append("warmup_incomplete")
         steps = timed.times.step
+        self.startup["warmup"] = sum(steps)
         warmup = contracts.Warmup(
             steps=len(steps) + 1,
             s=first_step_s + sum(steps),
@@ -198,15 +203,22 @@ class Passes:
         )
         return warmup, statistics.fmean(steps[-max(10, self._queue) :])
 
-    def _first_step(self, batches: Iterator[Sequence[Tensor]]) -> float:
-        """Seconds of the step that compiles, autotunes and allocates, its batch already read."""
+    def _first_batch(self, batches: Iterator[Sequence[Tensor]]) -> Sequence[Tensor]:
+        """Start the loader, and wait for its first batch."""
+        from_s = time.perf_counter()
         batch = next(batches)
+        self.startup["first_batch"] = time.perf_counter() - from_s
+        return batch
+
+    def _first_step(self, batch: Sequence[Tensor]) -> float:
+        """Seconds of the step that compiles, autotunes and allocates."""
         self._reporter.tell("first_step", 0.05)
         with device.shared_kernel_cache(self._device, anywhere=self._anywhere):
             from_s = time.perf_counter()
             self._trainer.step(self._trainer.place(batch))
             drain(self._device)
-            return time.perf_counter() - from_s
+            self.startup["first_step"] = time.perf_counter() - from_s
+        return self.startup["first_step"]
 
     def _full(
         self, batches: Iterator[Sequence[Tensor]], step_s: float, seed: int

@@ -120,10 +120,7 @@ class _Session:
             measured = passes.side(self._spec.seed, baton, side)
             item = workload_module.load(self._case.workload).entry.item
             items = trainer.recipe.batch * trainer.recipe.items_per_sample
-            self._startup.parts |= {
-                "first_step": measured.first_step_s,
-                "warmup": measured.warmup_s,
-            }
+            self._startup.parts |= passes.startup
             result = self._result(
                 trainer,
                 item,
@@ -161,11 +158,7 @@ class _Session:
         passes = self._passes(trainer, f"{item}/s", spec.trace, partial(protocol_after, spec))
         build_s = time.perf_counter() - from_s
         replicate = passes.replicate(spec.seed, self._startup.import_s, build_s)
-        warmup = replicate.warmup
-        self._startup.parts |= {
-            "first_step": warmup.first_step_s,
-            "warmup": warmup.s - warmup.first_step_s,
-        }
+        self._startup.parts |= passes.startup
         result = self._result(
             trainer,
             item,

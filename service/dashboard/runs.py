@@ -27,8 +27,10 @@ STARTUP = [
     "model",
     "settings",
     "trainer",
+    "first_batch",
     "first_step",
     "warmup",
+    "reset",
 ]
 PHASES = {"stall": "waiting for input", "copy": "copy to the device", "work": "work on the device"}
 

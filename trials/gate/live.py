@@ -3,8 +3,9 @@
 ``PYTHONPATH=.:tests python -m trials.gate.live FILE 'NAME KIND' ...`` runs one gate for each
 argument, such as ``nanogpt equal``, ``resnet50 planted`` or ``smoke equal``, and appends a line for
 each case of a gate and a line a pair to FILE. With ``planted`` the contender does one percent more
-work in each step, by its own code. Both sides have the same buffers. The name of a suite gives one
-gate of all its cases.
+work in each step, by its own code; its baseline has such buffers too, smaller ones. The gates of
+one kind of work share one baseline, and each has a contender of its own. The name of a suite gives
+one gate of all its cases.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def main() -> None:
             if kind == "planted" and subject.kind not in rates:
                 rates[subject.kind] = work_rate(subject.kind)
             amount = round(MORE * step_s * rates.get(subject.kind, 0.0))
-            revisions = deploy(checkouts, subject.kind, amount, number)
+            revisions = deploy(checkouts, subject.kind, amount, f"new-{number}")
             rows = gate(name, kind, revisions, arguments)
             with arguments.file.open("a", encoding="utf-8") as out:
                 out.writelines(json.dumps(row | {"planted": amount}) + "\n" for row in rows)
@@ -120,20 +121,19 @@ def _step_s(file: Path, name: str) -> float:
     )
 
 
-def deploy(checkouts: Path, kind: Kind, amount: int, number: int) -> tuple[str, str]:
-    """Make a checkout of each side; only what the contender does in a step differs."""
-    revisions = f"old-{number}", f"new-{number}"
-    for revision, side in zip(revisions, "AB", strict=True):
+def deploy(checkouts: Path, kind: Kind, amount: int, contender: str) -> tuple[str, str]:
+    """Make a checkout of each side that is not there; only what the contender does in a step
+    differs."""
+    baseline = f"old-{kind}"
+    for revision, side in ((baseline, "A"), (contender, "B" if amount else "A")):
         target = checkouts / revision / "benchmarks"
-        shutil.copytree(ROOT / "benchmarks", target, ignore=shutil.ignore_patterns("results"))
-        with (target / "measure" / "session.py").open("a", encoding="utf-8") as code:
-            code.write(
-                PLANTED.format(kind=kind, amount=max(amount, 8), side=side, revision=revision)
-                if amount
-                else f"# {revision}\n"
-            )
+        if not target.exists():
+            shutil.copytree(ROOT / "benchmarks", target, ignore=shutil.ignore_patterns("results"))
+            with (target / "measure" / "session.py").open("a", encoding="utf-8") as code:
+                amounts = {"kind": kind, "amount": max(amount, 8)}
+                code.write(PLANTED.format(side=side, revision=revision, **amounts))
     time.sleep(2.0)  # the worker looks for new checkouts once a second
-    return revisions
+    return baseline, contender
 
 
 def gate(
