@@ -30,7 +30,7 @@ from benchmarks.measure.trainer import Trainer
 LEAD_STEPS = 2
 """Steps at the start of a window that do not count: the device's queue is empty before them."""
 LONG_S = 0.2
-"""Of steps of this length one is enough of a start, and one ahead of the device."""
+"""Length from which one uncounted step starts a window, and the host queues one step ahead."""
 LEAD_TURNS = 1
 """First turns of each side that do not count: clock and caches settle into the alternation."""
 BUSY = 0.5
@@ -140,24 +140,23 @@ class WindowRule:
     """
 
     turn_s: float
-    lead: int = LEAD_STEPS
-    """Steps of the window that do not count. As many are ahead of the device."""
+    _lead: int = LEAD_STEPS
     _fastest_s: float = math.inf
     _counted_s: float = 0.0
 
     def begin(self) -> int:
-        """Begin a window; returns its ``lead``."""
+        """Begin a window; returns how many of its steps do not count. As many are queued ahead."""
         self._counted_s = 0.0
-        self.lead = 1 if LONG_S <= self._fastest_s < math.inf else LEAD_STEPS
-        return self.lead
+        self._lead = 1 if LONG_S <= self._fastest_s < math.inf else LEAD_STEPS
+        return self._lead
 
     def __call__(self, times: loop.StepTimes) -> bool:
         """Say whether the window may end; called once per finished step."""
         done, last_s = len(times.step), times.step[-1]
-        if done > self.lead:
+        if done > self._lead:
             self._counted_s += last_s
         self.learn(last_s)
-        queued = done + self.lead - max(done, self.lead)
+        queued = min(done, self._lead)  # and counted
         return self._counted_s + queued * self._fastest_s >= self.turn_s
 
     def learn(self, *step_s: float) -> None:
@@ -200,14 +199,15 @@ def run_turns(
     try:
         baton.meet()
         for number in baton.turns(LEAD_TURNS + side.turns):
+            lead = rule.begin()
             _signal_loader(signal.SIGCONT)
-            timed = loop.run(trainer, batches, enough, clock, rule.begin())
+            timed = loop.run(trainer, batches, enough, clock, lead)
             _signal_loader(signal.SIGSTOP)
             rule.learn(*timed.times.step)
             rest()
             loss = timed.loss
             if number >= LEAD_TURNS:
-                turns.append(_turn(timed, rule.lead))
+                turns.append(_turn(timed, lead))
     finally:
         _signal_loader(signal.SIGCONT)  # a process that is stopped cannot be ended in peace
     return turns, loss

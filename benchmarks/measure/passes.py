@@ -134,9 +134,9 @@ class Passes:
             OtherSideGone: the other side ended before its time.
         """
         batches: Iterator[Sequence[Tensor]] = batch_source.batches(self._trainer.recipe, seed)
+        batch = self._first_batch(batches)
         # Libraries and compilers time their algorithms in the first step: beside another process
         # they would choose by chance. Both sides meet before and after, whatever their code does.
-        batch = self._first_batch(batches)
         self._reporter.tell("ready", 0.0)
         baton.meet()
         with baton.alone():

@@ -197,7 +197,8 @@ def steps_of_window(rule: WindowRule, step_s: Iterable[float]) -> int:
 
 
 @pytest.mark.parametrize(
-    ("step_s", "counted", "lead"), [(0.6, 1, 1), (0.25, 2, 1), (0.19, 3, 2), (0.06, 8, 2)]
+    ("step_s", "counted", "lead"),
+    [(0.6, 1, 1), (0.4, 2, 1), (0.25, 2, 1), (0.19, 3, 2), (0.06, 8, 2), (0.01, 45, 2)],
 )
 def test_a_window_counts_as_many_steps_as_its_length_takes(
     step_s: float, counted: int, lead: int
@@ -207,7 +208,7 @@ def test_a_window_counts_as_many_steps_as_its_length_takes(
     assert steps_of_window(rule, itertools.repeat(step_s)) == LEAD_STEPS + counted
     for _ in range(3):
         assert steps_of_window(rule, itertools.repeat(step_s)) == lead + counted
-        assert rule.lead == lead
+        assert rule.begin() == lead
 
 
 def test_a_slow_step_ends_no_window_early() -> None:

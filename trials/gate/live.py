@@ -126,14 +126,19 @@ def deploy(checkouts: Path, kind: Kind, amount: int, contender: str) -> tuple[st
     differs."""
     baseline = f"old-{kind}"
     for revision, side in ((baseline, "A"), (contender, "B" if amount else "A")):
-        target = checkouts / revision / "benchmarks"
-        if not target.exists():
-            shutil.copytree(ROOT / "benchmarks", target, ignore=shutil.ignore_patterns("results"))
-            with (target / "measure" / "session.py").open("a", encoding="utf-8") as code:
-                amounts = {"kind": kind, "amount": max(amount, 8)}
-                code.write(PLANTED.format(side=side, revision=revision, **amounts))
+        if not (checkouts / revision).exists():
+            _copy_code(checkouts / revision, kind, max(amount, 8), side)
     time.sleep(2.0)  # the worker looks for new checkouts once a second
     return baseline, contender
+
+
+def _copy_code(checkout: Path, kind: Kind, amount: int, side: str) -> None:
+    """Copy what is measured, and append the work of ``side`` to it."""
+    target = checkout / "benchmarks"
+    shutil.copytree(ROOT / "benchmarks", target, ignore=shutil.ignore_patterns("results"))
+    more = PLANTED.format(kind=kind, amount=amount, side=side, revision=checkout.name)
+    with (target / "measure" / "session.py").open("a", encoding="utf-8") as code:
+        code.write(more)
 
 
 def gate(
