@@ -35,6 +35,8 @@ LEAD_TURNS = 1
 """First turns of each side that do not count: clock and caches settle into the alternation."""
 BUSY = 0.5
 """Processors that a waiting side may use: a thread that goes on working takes one."""
+STARVED = 0.05
+"""Share of a window from which waiting for the loader decides how long a window lasts."""
 _HERE, _BATON = b"h", b"b"
 GONE = "The other side of the pair ended before its time."
 
@@ -137,16 +139,22 @@ class WindowRule:
     Those that are queued by then run in any case, and count. Each of them is taken to last as long
     as the fastest step so far, those of earlier windows included, so that a slow one ends no window
     early.
+
+    Where steps wait for the loader, a window counts whole rounds of its processes: they deliver
+    together, so that five steps of four processes would wait once or twice.
     """
 
     turn_s: float
+    loaders: int = 0
+    """Processes of the loader."""
     _lead: int = LEAD_STEPS
     _fastest_s: float = math.inf
     _counted_s: float = 0.0
+    _waited_s: float = 0.0
 
     def begin(self) -> int:
         """Begin a window; returns how many of its steps do not count. As many are queued ahead."""
-        self._counted_s = 0.0
+        self._counted_s = self._waited_s = 0.0
         self._lead = 1 if LONG_S <= self._fastest_s < math.inf else LEAD_STEPS
         return self._lead
 
@@ -155,9 +163,13 @@ class WindowRule:
         done, last_s = len(times.step), times.step[-1]
         if done > self._lead:
             self._counted_s += last_s
+            self._waited_s += times.stall[-1]
         self.learn(last_s)
-        queued = min(done, self._lead)  # and counted
-        return self._counted_s + queued * self._fastest_s >= self.turn_s
+        queued = min(done, self._lead)  # and counted, so that as many count as are finished now
+        if self._counted_s + queued * self._fastest_s < self.turn_s:
+            return False
+        starved = self._waited_s > STARVED * self._counted_s
+        return not (starved and self.loaders and done % self.loaders)
 
     def learn(self, *step_s: float) -> None:
         """Note steps, such as those that were queued when a window ended."""
@@ -189,7 +201,7 @@ def run_turns(
     """
     turns: list[Turn] = []
     loss = math.nan
-    rule, number = WindowRule(side.turn_s), 0
+    rule, number = WindowRule(side.turn_s, len(multiprocessing.active_children())), 0
 
     def enough(times: loop.StepTimes) -> bool:
         tell(number)

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from statistics import fmean
 
 import pytest
 
@@ -186,11 +187,15 @@ def test_what_needs_the_device_alone_is_done_though_the_other_side_is_gone(
     assert done
 
 
-def steps_of_window(rule: WindowRule, step_s: Iterable[float]) -> int:
-    """Steps that run in a window: those finished when ``rule`` ends it, and those queued then."""
+def steps_of_window(rule: WindowRule, step_s: Iterable[float], busy_s: float = math.inf) -> int:
+    """Steps that run in a window: those finished when ``rule`` ends it, and those queued then.
+
+    What a step takes beyond ``busy_s`` it waits for the loader.
+    """
     times, run_ahead = StepTimes(), rule.begin()
     for one in step_s:
         times.step.append(one)
+        times.stall.append(max(0.0, one - busy_s))
         if rule(times):
             return len(times.step) + run_ahead
     raise AssertionError("the window does not end")
@@ -218,6 +223,20 @@ def test_a_slow_step_ends_no_window_early() -> None:
     assert steps_of_window(rule, late) == LEAD_STEPS + 1, "nothing is known of the others yet"
     rule.learn(*late)
     assert steps_of_window(rule, late) == LEAD_STEPS + 8
+
+
+@pytest.mark.parametrize("begin", range(4))
+def test_a_window_that_waits_for_the_loader_counts_whole_rounds(begin: int) -> None:
+    """Four processes deliver four batches together, wherever in their round a window begins."""
+    arrivals = list(itertools.islice(itertools.cycle([0.33, 0.03, 0.03, 0.03]), begin, 40))
+    ran = steps_of_window(WindowRule(0.445, loaders=4), arrivals, busy_s=0.03)
+    assert ran == LEAD_STEPS + 8, "four would be over too soon"
+    assert fmean(arrivals[LEAD_STEPS:ran]) == pytest.approx(0.105)
+
+
+def test_a_window_that_waits_for_no_loader_ends_with_any_step() -> None:
+    rule = WindowRule(0.445, loaders=4)
+    assert steps_of_window(rule, itertools.repeat(0.09), busy_s=0.087) == LEAD_STEPS + 5
 
 
 STARTED = [(False, {"interpreter", "import"}), (True, {"started_ahead"})]
