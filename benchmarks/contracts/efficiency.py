@@ -19,6 +19,9 @@ class Work(Contract):
     roof_s: Number | None = Field(default=None, ge=0)
     """Least seconds of a step on this device by its nominal rates: each operation's larger one of
     arithmetic and memory traffic, elementwise operations taken to be fused away."""
+    moved_b: Number | None = Field(default=None, ge=0)
+    """Bytes that a step reads and writes in the device's memory, elementwise operations and copies
+    taken to be fused away; the update is in it."""
 
 
 class Use(Contract):
@@ -30,9 +33,14 @@ class Use(Contract):
     mfu_clock: Number | None = None
     """The same over the peak at the mean SM clock of the pass."""
     vs_achievable: Number | None = None
-    """Model FLOP/s over what a large matrix product was measured to reach on such a device."""
+    """Model FLOP/s over what a large matrix product reaches: as measured on such a device, else by
+    this device's own canary."""
     roofline_fraction: Number | None = None
     """`Work.roof_s` over the mean step time."""
+    moved_b_per_s: Number | None = None
+    """`Work.moved_b` over the mean step time."""
+    vs_copy: Number | None = None
+    """The same over the rate of a copy on this device, read and written, by its own canary."""
 
 
 class Efficiency(Contract):
@@ -40,7 +48,7 @@ class Efficiency(Contract):
 
     work: Work | None = None
     dtype: Name = "fp32"
-    """Arithmetic of the matrix products: fp32, tf32, bf16 or fp16."""
+    """Arithmetic of the matrix products: fp32, tf32, bf16, fp16, or fp8 for a mix with bf16."""
     device: Line = ""
     """The row of `benchmarks.diagnosis.peaks` that was matched."""
     peak_flop_per_s: Number | None = None

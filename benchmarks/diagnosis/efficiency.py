@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
+from types import MappingProxyType
 from typing import Literal
 
 from benchmarks.contracts import Case, Efficiency, Pass, Replicate, Use, Work
+from benchmarks.contracts.canary import PRODUCTS
 from benchmarks.diagnosis import peaks
 from benchmarks.diagnosis.peaks import Peak
 
 PassName = Literal["full", "synth"]
+_MIXED = "fp8"
+"""Matrix products in fp8, and others in bf16: there is no one rate to hold them to."""
 
 
 def counted(work: Work | None, case: Case, facts: Mapping[str, str], why: str = "") -> Efficiency:
@@ -22,9 +27,9 @@ def counted(work: Work | None, case: Case, facts: Mapping[str, str], why: str = 
     reason = why
     if row is None:
         reason = peaks.why_none(facts)
-    elif "fp8" in case.axes.values():
+    elif _MIXED in case.axes.values():
         reason = "Matrix products run in fp8 and in bf16, so there is no one peak to hold to."
-        row = None
+        row, dtype = None, _MIXED
     return Efficiency(
         work=work,
         dtype=dtype,
@@ -39,46 +44,75 @@ def used(
     replicates: Sequence[Replicate],
     batch_items: int,
     facts: Mapping[str, str],
+    readings: Mapping[str, float] = MappingProxyType({}),
 ) -> Efficiency:
-    """``efficiency`` with what each pass reached, the mean over replicates."""
+    """``efficiency`` with what each pass reached, the mean over replicates.
+
+    ``readings`` are of the device's own canary. A GPU without a row of peaks is held to them.
+    """
     if efficiency.work is None or not replicates:
         return efficiency
-    row = peaks.match(facts) if efficiency.device else None
+    rates = _rates(efficiency, facts, readings)
     passes: dict[PassName, list[Pass]] = {
         "full": [replicate.full for replicate in replicates],
         "synth": [replicate.synth for replicate in replicates],
     }
     uses = {
-        name: _use(efficiency, row, timed, batch_items, _clock(replicates, name))
+        name: _use(efficiency, rates, timed, batch_items, _clock(replicates, name))
         for name, timed in passes.items()
     }
-    return efficiency.model_copy(update={"uses": uses})
+    held = rates.peak is None and rates.product is not None
+    reason = peaks.held_to_canary(facts) if held else efficiency.reason
+    return efficiency.model_copy(update={"uses": uses, "reason": reason})
+
+
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """The rates of a device that a pass is held to; None where one is not known."""
+
+    peak: Peak | None
+    product: float | None
+    """FLOP/s of a large matrix product, by the table of peaks or else by the canary."""
+    copy: float | None
+    """B/s, read and written, by the canary."""
+
+
+def _rates(
+    efficiency: Efficiency, facts: Mapping[str, str], readings: Mapping[str, float]
+) -> _Rates:
+    row, dtype, copy = peaks.match(facts), efficiency.dtype, readings.get("copy_b_s")
+    if dtype == _MIXED:
+        return _Rates(row, None, copy)
+    known = row.achievable.get(dtype) if row is not None else None
+    return _Rates(row, known or readings.get(PRODUCTS.get(dtype, "")), copy)
 
 
 def _use(
     efficiency: Efficiency,
-    row: Peak | None,
+    rates: _Rates,
     passes: Sequence[Pass],
     items: int,
     clock_hz: float | None,
 ) -> Use:
     assert efficiency.work is not None
-    rate = fmean(one.rate for one in passes)
-    flop_per_s = efficiency.work.flops_per_item * rate
-    if row is None or efficiency.dtype not in row.flop_per_s:
-        return Use(flop_per_s=flop_per_s)
-    reached = row.achievable.get(efficiency.dtype)
-    clocked = None
+    rate, work = fmean(one.rate for one in passes), efficiency.work
+    flop_per_s = work.flops_per_item * rate
+    moved = work.moved_b * rate / items if work.moved_b and items else None
+    known = {
+        "flop_per_s": flop_per_s,
+        "vs_achievable": flop_per_s / rates.product if rates.product else None,
+        "moved_b_per_s": moved,
+        "vs_copy": moved / rates.copy if moved and rates.copy else None,
+    }
+    row, dtype = rates.peak, efficiency.dtype
+    if row is None or dtype == _MIXED or dtype not in row.flop_per_s:
+        return Use.model_validate(known)
+    known["mfu"] = flop_per_s / row.flop_per_s[dtype]
     if clock_hz:
-        clocked = flop_per_s / (row.sm_count * row.flop_per_clock[efficiency.dtype] * clock_hz)
-    roof_s = efficiency.work.roof_s
-    return Use(
-        flop_per_s=flop_per_s,
-        mfu=flop_per_s / row.flop_per_s[efficiency.dtype],
-        mfu_clock=clocked,
-        vs_achievable=flop_per_s / reached if reached else None,
-        roofline_fraction=roof_s * rate / items if roof_s and items else None,
-    )
+        known["mfu_clock"] = flop_per_s / (row.sm_count * row.flop_per_clock[dtype] * clock_hz)
+    if work.roof_s and items:
+        known["roofline_fraction"] = work.roof_s * rate / items
+    return Use.model_validate(known)
 
 
 def _clock(replicates: Sequence[Replicate], name: PassName) -> float | None:

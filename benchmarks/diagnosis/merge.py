@@ -54,6 +54,7 @@ def merge(results: Sequence[Result], *, cold: bool = True) -> Result:
     failed = next((result for result in results if result.status is not Status.OK), None)
     last = _informed(failed or results[-1], results[0])
     replicates = tuple(r for result in results for r in result.replicates)
+    node = next((r.canary for r in reversed(results) if r.canary is not None), None)
     update: dict[str, object] = {
         "case": case,
         "measured_at": results[0].measured_at,
@@ -62,12 +63,12 @@ def merge(results: Sequence[Result], *, cold: bool = True) -> Result:
         "trace_absent": results[0].trace_absent,
         "replicates": replicates,
         "rejected": tuple(again for result in results for again in result.rejected),
-        "canary": next((r.canary for r in reversed(results) if r.canary is not None), None),
+        "canary": node,
         "flags": every(*results),
     }
     if (efficiency := results[0].efficiency) is not None:
-        facts = last.environment.facts
-        update["efficiency"] = used(efficiency, replicates, last.batch_items, facts)
+        facts, readings = last.environment.facts, node.readings if node else {}
+        update["efficiency"] = used(efficiency, replicates, last.batch_items, facts, readings)
     if failed is None:
         update["samples"] = samples_of(results, cold=cold)
     return concluded(last.model_copy(update=update))

@@ -107,11 +107,21 @@ def why_none(facts: Mapping[str, str]) -> str:
     """One sentence about a device without a row."""
     if facts.get("hw.device") != "cuda":
         return "Measured on a CPU, which has no peak in the table."
-    name, count = facts.get("hw.gpu.name", "an unnamed GPU"), facts.get("hw.gpu.sm_count", "?")
+    return f"{_not_in_table(facts)}, so its utilisation is not known."
+
+
+def held_to_canary(facts: Mapping[str, str]) -> str:
+    """One sentence about a GPU without a row whose canary was taken."""
     return (
-        f"{name} with {count} SMs is not in the table of peaks (benchmarks/diagnosis/peaks.py), "
-        "so its utilisation is not known."
+        f"{_not_in_table(facts)}, so its speed is held to the matrix product and the copy that its "
+        "own canary measured."
     )
+
+
+def _not_in_table(facts: Mapping[str, str]) -> str:
+    name, count = facts.get("hw.gpu.name", "an unnamed GPU"), facts.get("hw.gpu.sm_count", "?")
+    where = "benchmarks/diagnosis/peaks.py"
+    return f"{name} with {count} SMs is not in the table of peaks ({where})"
 
 
 def dtype(facts: Mapping[str, str]) -> str:

@@ -29,10 +29,14 @@ from benchmarks.measure import batch_source, flags, parity_check
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Context, Recipe
 
+KEPT = 2
+"""Counts the changes of what is kept of a step's work."""
 FEW, MORE = 2, 4
 """Samples: batch norm needs two, and two numbers make a line."""
-_COPIES = frozenset({"_to_copy", "copy_", "clone", "fill_", "zero_", "cat"})
-"""Copies, which a compiler fuses away like elementwise operations."""
+_COPIES = frozenset(
+    {"_to_copy", "copy_", "clone", "fill_", "zero_", "cat", "ones_like", "zeros_like", "empty_like"}
+)
+"""Copies and fills, which a compiler fuses away like elementwise operations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ def _kept(
     build: Callable[[contracts.Case, Context], Recipe],
 ) -> contracts.Work:
     eager, row = parity_check.base_of(case), peaks.match(facts)
-    key = [eager.model_dump(mode="json"), batch, parity_check.depends(facts), repr(row)]
+    key = [KEPT, eager.model_dump(mode="json"), batch, parity_check.depends(facts), repr(row)]
     name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
     path = context.cache / "work" / f"{name}.json"
     with suppress(OSError, ValueError):
@@ -117,10 +121,13 @@ def count(
     few = trainer.place(tuple(part[:FEW] for part in batch))
     total = _flops(trainer, few) / len(few[0])
     items = recipe.items_per_sample
+    whole = _of_a_step(trainer, batch) if len(batch[0]) >= MORE else None
+    update = update_b(trainer) if whole is not None else 0.0
     return contracts.Work(
         flops_per_item=total / items,
         flops_by_formula=None if flops is None else flops / items,
-        roof_s=None if peak is None or len(batch[0]) < MORE else _roof_s(trainer, batch, *peak),
+        roof_s=None if whole is None or peak is None else _roof_s(whole, update, *peak),
+        moved_b=None if whole is None else moved_b(whole) + update,
     )
 
 
@@ -140,17 +147,33 @@ def _forward_and_backward(trainer: Trainer, batch: Batch) -> None:
     trainer.model.zero_grad(set_to_none=True)
 
 
-def _roof_s(trainer: Trainer, batch: Batch, row: Peak, dtype: str) -> float | None:
-    """Least seconds of a step: each operation's larger one of arithmetic and traffic."""
+def _of_a_step(trainer: Trainer, batch: Batch) -> list[CountedOperation] | None:
+    """Count the operations of a step at the recipe's batch; None if samples change which there are.
+
+    The update is not among them.
+    """
     few, more = (
         list(_operations(trainer, trainer.place(tuple(part[:count] for part in batch))))
         for count in (FEW, MORE)
     )
-    if dtype not in row.flop_per_s or [o.name for o in few] != [o.name for o in more]:
+    if [o.name for o in few] != [o.name for o in more]:
         return None
     size = trainer.recipe.batch
-    whole = [one.scaled(other, size) for one, other in zip(few, more, strict=True)]
-    return least_s(whole, row.flop_per_s[dtype], row.bandwidth) + update_b(trainer) / row.bandwidth
+    return [one.scaled(other, size) for one, other in zip(few, more, strict=True)]
+
+
+def _roof_s(
+    whole: Sequence[CountedOperation], update: float, row: Peak, dtype: str
+) -> float | None:
+    """Least seconds of a step: each operation's larger one of arithmetic and traffic."""
+    if dtype not in row.flop_per_s:
+        return None
+    return least_s(whole, row.flop_per_s[dtype], row.bandwidth) + update / row.bandwidth
+
+
+def moved_b(operations: Sequence[CountedOperation]) -> float:
+    """Bytes that operations read and write, elementwise ones taken to be fused away."""
+    return sum(operation.bytes_ for operation in operations if not operation.elementwise)
 
 
 def least_s(operations: Sequence[CountedOperation], flop_per_s: float, bandwidth: float) -> float:

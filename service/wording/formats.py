@@ -236,12 +236,16 @@ def mfu(efficiency: Efficiency | None) -> float | None:
 
 
 def efficiency(known: Efficiency) -> str:
-    """One line for a terminal: the share of the peak, and why it is not known if it is not."""
+    """One line for a terminal: the shares of the device's rates, or why none is known."""
     use = known.uses.get("full")
-    if use is None or use.mfu is None:
+    shares = efficiency_shares(use) if use is not None else []
+    if use is None or not shares:
         return known.reason or "not known"
-    parts = [f"{share(use.mfu)} MFU of {known.device} in {known.dtype}"]
-    parts += [f"{share(value)} {name}" for name, value in efficiency_shares(use)[1:]]
+    parts = [f"{share(value)} {name}" for name, value in shares]
+    if use.mfu is not None:
+        parts[0] = f"{share(use.mfu)} MFU of {known.device} in {known.dtype}"
+    elif known.reason:
+        parts.append(known.reason)
     return "; ".join(parts)
 
 
@@ -252,5 +256,6 @@ def efficiency_shares(use: Use) -> list[tuple[str, float]]:
         "at the clock that it had": use.mfu_clock,
         "of what a matrix product reaches": use.vs_achievable,
         "of the roofline": use.roofline_fraction,
+        "of the rate of a copy on it": use.vs_copy,
     }
     return [(name, value) for name, value in known.items() if value is not None]

@@ -1,15 +1,18 @@
 """Utilisation out of recorded rates; an unknown device gives none rather than a wrong one."""
 
+from datetime import UTC, datetime
+
 import pytest
 from builders.measured import a_pass, a_replicate, a_result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.contracts import Case, Replicate, Result, Telemetry, Trace, Work
+from benchmarks.contracts import Canary, Case, Replicate, Result, Telemetry, Trace, Work
 from benchmarks.diagnosis import peaks
 from benchmarks.diagnosis.efficiency import counted, used
 from benchmarks.diagnosis.merge import merge
 from benchmarks.diagnosis.peaks import PEAKS
+from service.wording import formats
 
 H200 = {
     "hw.device": "cuda",
@@ -74,6 +77,54 @@ def test_an_unknown_gpu_has_no_utilisation_and_a_reason(other: dict[str, str]) -
     assert (use.mfu, use.mfu_clock, use.vs_achievable, use.roofline_fraction) == (None,) * 4
 
 
+READINGS = {"gemm_flop_s": 600e12, "gemm_fp32_flop_s": 50e12, "copy_b_s": 4e12}
+MOVING = WORK.model_copy(update={"moved_b": 0.5 * 4e12 * STEP_S})
+"""Half of what a copy moves in the time of a step."""
+
+
+def test_the_bytes_of_a_step_are_held_to_the_copy_of_its_own_device() -> None:
+    use = used(counted(MOVING, GPT, H200), [a_run()], 32_768, H200, READINGS).uses["full"]
+    assert use.moved_b_per_s == pytest.approx(2e12)
+    assert use.vs_copy == pytest.approx(0.5)
+    assert use.vs_achievable == pytest.approx(448.4 / 802, rel=1e-3)  # by the table, not 600
+    alone = used(counted(MOVING, GPT, H200), [a_run()], 32_768, H200).uses["full"]
+    assert (alone.moved_b_per_s, alone.vs_copy) == (use.moved_b_per_s, None)
+
+
+def test_a_gpu_in_no_table_is_held_to_its_canary_and_that_is_said() -> None:
+    facts = H200 | {"hw.gpu.name": "NVIDIA GeForce RTX 9999"}
+    efficiency = used(counted(MOVING, GPT, facts), [a_run()], 32_768, facts, READINGS)
+    use = efficiency.uses["full"]
+    assert use.vs_achievable == pytest.approx(448.4 / 600, rel=1e-3)
+    assert use.vs_copy == pytest.approx(0.5)
+    assert (use.mfu, use.roofline_fraction) == (None, None)
+    assert efficiency.reason == (
+        "NVIDIA GeForce RTX 9999 with 132 SMs is not in the table of peaks "
+        "(benchmarks/diagnosis/peaks.py), so its speed is held to the matrix product and the copy "
+        "that its own canary measured."
+    )
+    said = formats.efficiency(efficiency).replace(formats.NBSP, " ")
+    assert said.startswith("74.7 % of what a matrix product reaches; 50.0 % of the rate of a copy")
+    assert said.endswith(efficiency.reason)
+
+
+def test_a_row_without_an_achievable_rate_takes_that_of_the_canary() -> None:
+    facts = H200 | {"hw.gpu.name": "NVIDIA H100 80GB HBM3"}
+    efficiency = used(counted(MOVING, GPT, facts), [a_run()], 32_768, facts, READINGS)
+    use = efficiency.uses["full"]
+    assert (use.mfu, use.vs_achievable) == pytest.approx((448.4 / 989.5, 448.4 / 600), rel=1e-3)
+    assert efficiency.reason == ""
+
+
+def test_mixed_fp8_is_held_to_no_product_and_to_the_copy() -> None:
+    fp8 = GPT.model_copy(update={"axes": {"precision": "fp8"}})
+    facts, readings = H200 | {"flag.float8": "true"}, READINGS | {"gemm_fp8_flop_s": 1_200e12}
+    for known in (facts, facts | {"hw.gpu.name": "NVIDIA GeForce RTX 9999"}):
+        use = used(counted(MOVING, fp8, known), [a_run()], 32_768, known, readings).uses["full"]
+        assert (use.mfu, use.vs_achievable) == (None, None)
+        assert use.vs_copy == pytest.approx(0.5)
+
+
 def test_mixed_fp8_has_no_one_peak() -> None:
     fp8 = GPT.model_copy(update={"axes": {"precision": "fp8"}})
     efficiency = used(counted(WORK, fp8, H200), [a_run()], 32_768, H200)
@@ -129,8 +180,11 @@ def test_utilisation_is_the_same_however_many_processes_measured_it(
 
 
 def test_a_job_tells_the_utilisation_of_all_its_processes() -> None:
+    node = Canary(measured_at=datetime(2026, 1, 1, tzinfo=UTC), readings=READINGS)
+
     def one(seed: int) -> Result:
-        measured = {"case": GPT, "efficiency": counted(WORK, GPT, H200), "batch_items": 32_768}
+        measured = {"case": GPT, "efficiency": counted(MOVING, GPT, H200), "batch_items": 32_768}
+        measured |= {"canary": node}
         bare = a_result(a_run(1_650e6).model_copy(update={"seed": seed}))
         facts = bare.environment.model_copy(update={"facts": H200})
         return bare.model_copy(update=measured | {"environment": facts})
@@ -138,4 +192,5 @@ def test_a_job_tells_the_utilisation_of_all_its_processes() -> None:
     merged = merge([one(0), one(1)])
     assert merged.efficiency is not None
     assert merged.efficiency.uses["full"].mfu == pytest.approx(0.4532, rel=1e-3)
+    assert merged.efficiency.uses["full"].vs_copy == pytest.approx(0.5)
     assert "mfu" not in {sample.metric for sample in merged.samples}

@@ -93,6 +93,41 @@ def test_the_work_of_a_step_is_scaled_from_few_samples_to_the_batch() -> None:
     assert work.roof_s < 10 * traffic_s + 20 * weights / H200.bandwidth
 
 
+def linear(batch: int, *activations: nn.Module) -> Recipe:
+    return Recipe(
+        model=nn.Sequential(nn.Linear(32, 64), *activations),
+        loss=lambda model, batch: model(batch[0]).sum(),
+        optimizer=torch.optim.SGD,
+        parameters=nn.Module.parameters,
+        dataset=TensorDataset(torch.randn(16, 32)),
+        batch=batch,
+    )
+
+
+def moved_by(recipe: Recipe) -> float | None:
+    cpu = torch.device("cpu")
+    return count(Trainer(recipe, cpu), batch_source.first(recipe, flops.MORE)).moved_b
+
+
+@pytest.mark.parametrize("activations", [1, 3])
+def test_a_step_that_is_counted_by_hand_moves_so_many_bytes(activations: int) -> None:
+    """Input of 32, output of 64, and elementwise operations that move nothing, however many."""
+    batch = 4096
+    x, y, weight, bias = batch * 32, batch * 64, 32 * 64, 64
+    forward = (bias + x + weight + y) + (y + 1)  # the product, and the sum that is the loss
+    backward = (y + x + weight) + (y + bias)  # the gradients of weight and bias; x needs none
+    update = 3 * (weight + bias)  # read both and their gradients, write both
+    recipe = linear(batch, *(nn.ReLU() for _ in range(activations)))
+    assert moved_by(recipe) == 4 * (forward + backward + update)
+
+
+def test_a_step_of_too_few_samples_to_scale_has_no_bytes() -> None:
+    recipe, cpu = linear(2, nn.ReLU()), torch.device("cpu")
+    work = count(Trainer(recipe, cpu), batch_source.first(recipe, 2))
+    assert (work.moved_b, work.roof_s) == (None, None)
+    assert work.flops_per_item == 2 * 2 * 32 * 64
+
+
 @pytest.mark.parametrize(("optimizer", "passes"), [(torch.optim.SGD, 3), (torch.optim.AdamW, 7)])
 def test_an_update_reads_and_writes_weights_and_state_once(optimizer: Any, passes: int) -> None:
     trainer = Trainer(perceptron(8, optimizer), torch.device("cpu"))

@@ -43,11 +43,15 @@ def answered(lease: Lease, rate: float, status: ParityStatus) -> Result:
     rates = (rate - 0.1, rate, rate + 0.1)
     sample = Sample(metric="throughput", unit="img/s", direction=Direction.HIGHER, values=rates)
     efficiency = Efficiency(
-        work=Work(flops_per_item=24.3e9),
+        work=Work(flops_per_item=24.3e9, moved_b=2.5 * 2**30),
         dtype="bf16",
         device="NVIDIA H200 SXM",
         peak_flop_per_s=989.5e12,
-        uses={"full": Use(flop_per_s=1e14, mfu=0.101, vs_achievable=0.125)},
+        uses={
+            "full": Use(
+                flop_per_s=1e14, mfu=0.101, vs_achievable=0.125, moved_b_per_s=1.5e12, vs_copy=0.35
+            )
+        },
     )
     failed = status is ParityStatus.FAIL
     return result_of(
@@ -188,6 +192,10 @@ def test_the_page_of_a_run_shows_the_speed_beside_what_is_wrong_with_it(
     assert "too far" in wrong
     assert "10.1" in wrong
     assert "of the nominal peak (MFU)" in wrong
+    plain = wrong.replace(formats.NBSP, " ")
+    assert "<dt>memory traffic</dt><dd>1.50 TB/s</dd>" in plain
+    assert "<dt>of the rate of a copy on it</dt><dd>35.0 %</dd>" in plain
+    assert "A step must move 2.50 GiB between the device and its memory" in plain
     assert "NVIDIA H200 SXM, bf16" in wrong
 
 
