@@ -30,6 +30,7 @@ COMMANDS = {
     "report": "Print the results of a submission.",
     "trace": "Fetch the profiler's Chrome trace of a result that was submitted with --trace.",
     "compare": "Compare two revisions case by case.",
+    "best": "Print the fastest case of each workload on each kind of hardware.",
     "gate": "Measure two revisions in turn on one device until every case is decided or the budget "
     "ends.",
     "detect": "Print where the level of each history changed, as JSON lines.",

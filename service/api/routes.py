@@ -4,6 +4,7 @@ from starlette.routing import BaseRoute
 
 from service.api import (
     audit,
+    best,
     catalog,
     changes,
     comparisons,
@@ -32,6 +33,7 @@ NOUNS = (
     workers,
     results,
     series,
+    best,
     environments,
     changes,
     comparisons,

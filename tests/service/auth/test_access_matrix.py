@@ -106,6 +106,7 @@ TABLE: dict[str, Row] = {
     "GET /series/{series_id}": one(),
     "GET /series/{series_id}/points": one(),
     "GET /series/{series_id}/analysis": one(),
+    "GET /best": Row(),
     "GET /confirmations": Row(),
     "GET /findings": Row(),
     "GET /findings/report": Row(),
