@@ -47,7 +47,8 @@ def _print(found: Sequence[BestCase]) -> None:
     console.print(drawn)
     for one in found:
         if one.overtaken is not None:
-            console.say(f"{_name(one)}: {overtaken.overtook(one)}")
+            case = f"{_name(one)}, {overtaken.case_name(one.best.case)}"
+            console.say(f"{case}: {overtaken.overtook(one)}")
 
 
 def _cells(one: BestCase) -> tuple[str, ...]:
@@ -58,7 +59,7 @@ def _cells(one: BestCase) -> tuple[str, ...]:
         formats.quantity(case.value, one.unit),
         formats.DASH if speedup is None else formats.times(speedup.value),
         formats.number(one.cases),
-        overtaken.as_good(one.as_good),
+        overtaken.as_good(one),
     )
 
 

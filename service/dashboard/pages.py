@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated
 
@@ -27,21 +28,27 @@ from service.dashboard import (
 from service.dashboard.query_params import JobsAddress, OverviewAddress, RunAddress
 from service.dashboard.rendering import COUNTED, page_router, partial, render, render_error
 from service.errors import NotFound
-from service.history import exclusions, replicates
+from service.history import best, exclusions, replicates
 from service.history.queries import latest_of_each_series, load_result
+from service.history.ranking import REVISIONS
 from service.history.run_noise import spreads_of
 from service.history.traces import with_trace
 from service.jobs import schedules, suggestions, views, workers
 from service.jobs.types import Terms
 from service.models import Job
+from service.schemas.best import BestCase
+from service.schemas.series import Series
+from service.wording import formats
 
 __all__ = ["mount", "render_error", "router"]
 
 router = page_router(COUNTED)
 
-SPARK_REVISIONS = 30
+SPARK_REVISIONS = REVISIONS
 MOST_SERIES = 1_000
 """On the overview; a team's nights have some hundreds."""
+BEST_SHOWN = 20
+"""Workloads, presets and kinds of hardware whose fastest case is named; the API names all."""
 JOBS_PER_PAGE = 50
 FAILURES_SHOWN = timedelta(hours=24)
 LEASES_UNSEEN = 3
@@ -82,6 +89,7 @@ def show_overview(
         now=now,
         at=at,
         groups=overview.matching(chosen, at.text),
+        best=_best(session, series, now, at),
         marks=finding_data.marks(session),
         any_groups=bool(groups),
         most=MOST_SERIES if len(series) == MOST_SERIES else 0,
@@ -95,6 +103,25 @@ def show_overview(
         workers=workers.every(session),
         gone_before=_gone_before(now, terms),
     )
+
+
+def _best(
+    session: Reading, series: Sequence[Series], now: datetime, at: OverviewAddress
+) -> list[BestCase]:
+    """The fastest of several cases, of the chosen workload and hardware; a search looks for rows.
+
+    The histories of throughput that the overview has read serve for it.
+    """
+    if at.metric != best.METRIC or at.text:
+        return []
+    several = [
+        one
+        for one in best.best_among(session, series, now)
+        if one.cases > 1
+        and at.workload in {"", one.workload}
+        and at.hardware in {"", formats.hardware(one.comparability)}
+    ]
+    return several[:BEST_SHOWN]
 
 
 @router.get("/runs/{result_id}")

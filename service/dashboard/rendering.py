@@ -17,7 +17,7 @@ from service.auth.principal import READER
 from service.dashboard import assets, figures, finding_labels, labels
 from service.http.security_headers import PAGE_POLICY
 from service.http.strict_route import GuardedRoute
-from service.wording import formats, intervals
+from service.wording import formats, intervals, overtaken
 
 _TITLES = {
     400: "That request was not understood",
@@ -44,6 +44,7 @@ _templates.globals.update(
     metric=metric,
     formats=formats,
     intervals=intervals,
+    best_words=overtaken,
 )
 _templates.filters.update(
     number=formats.number,

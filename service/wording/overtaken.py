@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from benchmarks.contracts import Case
-from service.schemas.best import BestCase, RankedCase
+from service.schemas.best import BestCase
 from service.schemas.series import Ratio
 from service.wording import formats
+from service.wording.headline import condition, listed
 
 NAMED = 2
 """Cases as good that are named; of more the number is told."""
@@ -20,14 +19,22 @@ def case_name(case: Case) -> str:
     )
 
 
+def beside(best: Case, other: Case) -> str:
+    """Name a case by what it sets otherwise than the best: ``default compile and workers=2``."""
+    if not other.axes:
+        return "all defaults"
+    differing = sorted(dict(best.axes.items() ^ other.axes.items()))
+    return listed([condition(axis, other.axes.get(axis)) for axis in differing])
+
+
 def overtook(best: BestCase) -> str:
     """Say which case was overtaken, since when and by how much; empty if none was."""
     if best.overtaken is None:
         return ""
     told = best.overtaken
     return (
-        f"{case_name(best.best.case)} overtook {case_name(told.before.case)} at "
-        f"{formats.revision(told.since_revision)}, measured {formats.moment(told.since)}: it is "
+        f"Overtook the case with {beside(best.best.case, told.before.case)} at "
+        f"{formats.revision(told.since_revision)}, measured {formats.moment(told.since)}: "
         f"{faster_by(told.faster)}."
     )
 
@@ -41,14 +48,8 @@ def faster_by(ratio: Ratio) -> str:
     return f"{said} (95{formats.NBSP}% interval {low} to {high})"
 
 
-def as_good(others: Sequence[RankedCase]) -> str:
+def as_good(best: BestCase) -> str:
     """Name cases as good as the best, or how many; empty if there is none."""
-    if len(others) > NAMED:
-        return formats.counted(len(others), "case")
-    return " or ".join(case_name(one.case) for one in others)
-
-
-def spread_of_cases(best: BestCase) -> str:
-    """Say how far the cases of a ranking lie apart: ``12 cases, median 2,400 img/s, ...``."""
-    middle, worst = (formats.quantity(value, best.unit) for value in (best.median, best.worst))
-    return f"{formats.counted(best.cases, 'case')}, median {middle}, slowest {worst}"
+    if len(best.as_good) > NAMED:
+        return formats.counted(len(best.as_good), "case")
+    return "; ".join(f"with {beside(best.best.case, one.case)}" for one in best.as_good)

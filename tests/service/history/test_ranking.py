@@ -20,6 +20,7 @@ PLAIN: dict[str, str] = {}
 BF16 = {"precision": "bf16"}
 COMPILED = {"precision": "bf16", "compile": "default"}
 
+
 def spread(deviation: float) -> Spread:
     """Numbers of one process that vary so much from night to night, by very many nights."""
     square = Square(deviation**2, 1e6)
@@ -165,7 +166,9 @@ def test_three_processes_tell_their_own_noise() -> None:
     tight, wide = ({"low": 99.0, "high": 101.0}, {"low": 90.0, "high": 110.0})
     for bounds, as_good in ((tight, []), (wide, ["bf16"])):
         points = lone(40, 105.0, low=104.0, high=106.0, **exact), lone(40, 100.0, **exact, **bounds)
-        found = [series(p, id=o.id, case=o.case) for p, o in zip(points, (fast, other), strict=True)]
+        found = [
+            series(p, id=o.id, case=o.case) for p, o in zip(points, (fast, other), strict=True)
+        ]
         best = only(of(*found, noise=None))
         assert [one.series_id for one in best.as_good] == as_good
 
