@@ -6,7 +6,6 @@ from benchmarks.contracts import Case
 from service.schemas.best import BestCase
 from service.schemas.series import Ratio
 from service.wording import formats
-from service.wording.headline import condition, listed
 
 NAMED = 2
 """Cases as good that are named; of more the number is told."""
@@ -24,7 +23,10 @@ def beside(best: Case, other: Case) -> str:
     if not other.axes:
         return "all defaults"
     differing = sorted(dict(best.axes.items() ^ other.axes.items()))
-    return listed([condition(axis, other.axes.get(axis)) for axis in differing])
+    return " and ".join(
+        f"{axis}={other.axes[axis]}" if axis in other.axes else f"default {axis}"
+        for axis in differing
+    )
 
 
 def overtook(best: BestCase) -> str:
