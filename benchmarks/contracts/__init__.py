@@ -39,7 +39,15 @@ from benchmarks.contracts.measurement import (
     Window,
 )
 from benchmarks.contracts.parity import Agreement, Parity, ParityStatus
-from benchmarks.contracts.profile import Demand, Operation, Phases, Profile, Synchronization
+from benchmarks.contracts.profile import (
+    Demand,
+    Layer,
+    Layers,
+    Operation,
+    Phases,
+    Profile,
+    Synchronization,
+)
 from benchmarks.contracts.result import Bottleneck, Rejected, Result, Status, Suggestion, Verdict
 from benchmarks.contracts.values import (
     Contract,
@@ -92,6 +100,8 @@ __all__ = [
     "JobSpec",
     "JobState",
     "Labels",
+    "Layer",
+    "Layers",
     "Lease",
     "Line",
     "Moment",

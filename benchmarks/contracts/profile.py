@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -58,6 +58,40 @@ class Synchronization(Contract):
     """Per step."""
 
 
+class Layer(Contract):
+    """One module of the model in one step: its own work, without that of the modules within it."""
+
+    name: Line
+    """Qualified, such as ``blocks.7.attn``; empty for the model itself."""
+    class_name: Line
+    calls: Number
+    """Per step."""
+    forward_s: Seconds
+    """Device seconds."""
+    backward_s: Seconds
+    """Device seconds of the backward of its forward, and of a forward that is computed again."""
+    flops: Number
+    """Forward and backward; of matrix products, convolutions and attention."""
+    kept_b: Count = 0
+    """Bytes that its forward keeps for the backward; parameters left out, a shared piece once."""
+    weights_b: Count = 0
+    """Bytes of its parameters; of shared ones where they first lie."""
+
+
+class Layers(Contract):
+    """The modules of the model in a few eager steps; each time is the median over the steps."""
+
+    of: Literal["step", "eager"]
+    """``eager``: the timed step was compiled or a CUDA graph, so these times are not its own."""
+    steps: Count
+    outside_s: Seconds
+    """Device seconds outside of all modules: loss, optimizer, gradients that are added up."""
+    noise: Number = 0.0
+    """How far times differ from step to step: their range as a share, weighted by time."""
+    modules: tuple[Layer, ...] = Field(max_length=500)
+    """In the model's order; modules further within count where they lie."""
+
+
 class Profile(Contract):
     """The profile of a few SYNTH steps by `torch.profiler`, and the demands of one eager step."""
 
@@ -85,6 +119,7 @@ class Profile(Contract):
     """The most expensive ones, most expensive first."""
     demands: tuple[Demand, ...] = Field(default=(), max_length=2_000)
     synchronizations: tuple[Synchronization, ...] = Field(default=(), max_length=100)
+    layers: Layers | None = None
     allocator_retries: Count = 0
     """During this pass."""
     device_allocations: Number = 0.0

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmarks.contracts import Profile, Result, Sample, Status
+from benchmarks.diagnosis.module_times import odd_one
 from benchmarks.terminal import printable
 from cli.output.console import Console
 from service.analysis.summary import summarise
@@ -91,6 +92,8 @@ def _operations(profile: Profile) -> Iterator[tuple[str, str]]:
     for operation in profile.operations[:TOP]:
         where = f" at {operation.source}" if operation.source else ""
         yield "spends", f"{operation.self_s / total:.0%} in {operation.name}{where}"
+    if profile.layers is not None and (odd := odd_one(profile.layers)) is not None:
+        yield "modules", odd.sentence
     for wait in profile.synchronizations[:TOP]:
         yield "waits", f"for the device at {wait.source}: {wait.what}"
     for note in profile.notes:

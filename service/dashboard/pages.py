@@ -138,6 +138,7 @@ def show_run(
     points = queries.points_of(session, stored.id)
     spreads = spreads_of(session, [point.series_id for point in points.values()], least=1)
     metrics = runs.metrics(result, points, spreads)
+    modules = runs.modules(result)
     return render(
         request,
         "run.html",
@@ -157,6 +158,8 @@ def show_run(
         evidence=runs.evidence(result.verdict.evidence) if result.verdict else [],
         suggestions=result.verdict.suggestions if result.verdict else (),
         profile=runs.profile(result),
+        modules=modules,
+        icicle=figures.module_times(modules.layers, runs.peak(result)) if modules else None,
         drawable=drawable,
         histogram=figures.step_histogram(result) if drawable else None,
         steps=figures.step_times(result) if drawable else None,

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from benchmarks import contracts
 from benchmarks.catalog.metrics import metric, reading_order
 from benchmarks.diagnosis import disturbances as benchmark_flags
-from benchmarks.diagnosis import paired
+from benchmarks.diagnosis import module_times, paired
 from service.analysis.summary import summarise
 from service.analysis.variance import Spread
 from service.dashboard import labels
@@ -32,6 +32,8 @@ STARTUP = [
     "warmup",
     "reset",
 ]
+MODULES_SHOWN = 20
+"""Rows of a run's table of modules; its chart has them all."""
 PHASES = {"stall": "waiting for input", "copy": "copy to the device", "work": "work on the device"}
 
 
@@ -87,6 +89,17 @@ class Readings:
     other_processes: int
     hz: float
     count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShownModules:
+    """The modules of a step in numbers."""
+
+    layers: contracts.Layers
+    longest: tuple[contracts.Layer, ...]
+    """Those whose own work takes longest."""
+    odd: module_times.OddModule | None
+    step_s: float
 
 
 def metrics(
@@ -275,6 +288,25 @@ def profile(result: contracts.Result) -> contracts.Profile:
     """The profile of the first process; an empty one where none was asked for."""
     first = result.replicates[0].profile if result.replicates else None
     return first or contracts.Profile()
+
+
+def modules(result: contracts.Result) -> ShownModules | None:
+    """The modules of the first process's step; None where none were told apart."""
+    layers = profile(result).layers
+    if layers is None or not layers.modules:
+        return None
+    longest = sorted(layers.modules, key=lambda layer: -module_times.own_s(layer))
+    return ShownModules(
+        layers=layers,
+        longest=tuple(longest[:MODULES_SHOWN]),
+        odd=module_times.odd_one(layers),
+        step_s=module_times.step_s(layers),
+    )
+
+
+def peak(result: contracts.Result) -> float | None:
+    """The device's nominal peak in FLOP/s, where it is known."""
+    return result.efficiency.peak_flop_per_s if result.efficiency else None
 
 
 def evidence(values: Mapping[str, float]) -> list[ShownEvidence]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
-from builders.profiled import a_profile
+from builders.profiled import a_profile, a_transformer
 
 from benchmarks.contracts import (
     Bottleneck,
@@ -39,6 +39,8 @@ from benchmarks.contracts import (
 
 REVISIONS = 40
 DETAILED = 3
+TWICE = "blocks.7"
+"""The module of nanogpt that does its work twice from the revision on that is slower."""
 """Only the newest revisions carry step traces and telemetry: they make a document large."""
 STACK_CHANGES_AT, DRIVER_CHANGES_AT = 18, 31
 HOSTILE = '<script>alert("x")</script><img src=x onerror=alert(1)>'
@@ -209,7 +211,7 @@ def measured(plan: Plan, number: int, at: datetime, random: np.random.Generator)
         ],
         environment=Environment(facts=facts_of(plan, number)),
         samples=tuple(_samples(plan, full, synth, random)),
-        replicates=tuple(_replicates(plan, full, synth, random))
+        replicates=tuple(_replicates(plan, number, (full, synth), random))
         if number >= REVISIONS - DETAILED
         else (),
         verdict=_verdict(float(full.mean()), float(synth.mean())),
@@ -313,8 +315,8 @@ def _canary(at: datetime) -> Canary:
     return Canary(measured_at=at, readings=readings, moved={"python_s": 0.07})
 
 
-def _profile(step_s: float) -> Profile:
-    """Of a step that spends half of its time in one convolution."""
+def _profile(plan: Plan, number: int, step_s: float) -> Profile:
+    """Of a step that spends half of its time in one convolution; nanogpt's with its modules."""
     wait = Synchronization(what=".item()", source="benchmarks/workloads/example.py:12")
     shares = {"conv": 0.7, "norm": 0.2, "optimizer": 0.1}
     profile = a_profile(0.97 * step_s, {k: s * step_s for k, s in shares.items()}, waits=[wait])
@@ -325,17 +327,21 @@ def _profile(step_s: float) -> Profile:
         calls=16.0,
         source="benchmarks/workloads/example.py:65",
     )
-    return profile.model_copy(update={"step_s": step_s, "operations": (operation,)})
+    layers = None
+    if plan.case.workload == "nanogpt":
+        layers = a_transformer(step_s / 500, TWICE if number in plan.shifts else "")
+    update = {"step_s": step_s, "operations": (operation,), "layers": layers}
+    return profile.model_copy(update=update)
 
 
 def _replicates(
-    plan: Plan, full: np.ndarray, synth: np.ndarray, random: np.random.Generator
+    plan: Plan, number: int, rates: tuple[np.ndarray, np.ndarray], random: np.random.Generator
 ) -> Iterator[Replicate]:
-    for seed, (with_input, without) in enumerate(zip(full, synth, strict=True)):
+    for seed, (with_input, without) in enumerate(zip(*rates, strict=True)):
         work_s = plan.batch / without
         yield Replicate(
             seed=seed,
-            profile=_profile(plan.batch / float(without)) if plan.gpu and seed == 0 else None,
+            profile=_profile(plan, number, float(work_s)) if plan.gpu and seed == 0 else None,
             import_s=4.1,
             build_s=1.2,
             warmup=Warmup(steps=14, s=6.2, reason="steady", first_step_s=plan.first_step_s),

@@ -1,10 +1,19 @@
 """Profiles with chosen numbers, for tests of what is made out of them. Computed, not measured."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from builders.measured import a_pass, a_replicate
 
-from benchmarks.contracts import Demand, Operation, Pass, Profile, Replicate, Synchronization
+from benchmarks.contracts import (
+    Demand,
+    Layer,
+    Layers,
+    Operation,
+    Pass,
+    Profile,
+    Replicate,
+    Synchronization,
+)
 from benchmarks.diagnosis.roofline import Ceilings
 
 H200 = Ceilings(4.28e12, {"bf16": 802e12, "tf32": 381e12, "fp32": 51e12})
@@ -58,3 +67,49 @@ def profiled(profile: Profile, timed: Pass | None = None) -> Replicate:
     """A process whose loader costs nothing, with a profile; its step takes 0.1 s."""
     timed = timed or a_pass(0.1)
     return a_replicate(timed, timed).model_copy(update={"profile": profile})
+
+
+def a_layer(name: str, class_name: str, forward_s: float, flops: float = 0.0) -> Layer:
+    """A module whose backward takes twice as long as its forward."""
+    return Layer(
+        name=name,
+        class_name=class_name,
+        calls=1.0,
+        forward_s=forward_s,
+        backward_s=2 * forward_s,
+        flops=flops,
+        kept_b=2**20,
+        weights_b=2**22 if class_name == "Linear" else 0,
+    )
+
+
+def a_transformer(unit_s: float, twice: str = "") -> Layers:
+    """Twelve blocks, each of 3 + 9 + 24 units; ``twice`` does its work twice, and so do the modules
+    within it. All modules take 450 units, and 50 lie outside.
+    """
+    return Layers(
+        of="step",
+        steps=3,
+        outside_s=50 * unit_s,
+        noise=0.01,
+        modules=tuple(_doubled(layer, twice) for layer in _transformer(unit_s)),
+    )
+
+
+def _transformer(unit_s: float) -> Iterator[Layer]:
+    yield a_layer("", "GPT", 0.0)
+    yield a_layer("wte", "Embedding", 2 * unit_s)
+    for number in range(12):
+        block = f"blocks.{number}"
+        yield a_layer(block, "Block", 0.0)
+        yield a_layer(f"{block}.norm", "LayerNorm", unit_s)
+        yield a_layer(f"{block}.attn", "Attention", 3 * unit_s, 2e9)
+        yield a_layer(f"{block}.mlp", "Linear", 8 * unit_s, 24e9)
+    yield a_layer("head", "Linear", 4 * unit_s, 12e9)
+
+
+def _doubled(layer: Layer, twice: str) -> Layer:
+    if not twice or not f"{layer.name}.".startswith(f"{twice}."):
+        return layer
+    fields = ("calls", "forward_s", "backward_s", "flops", "kept_b")
+    return layer.model_copy(update={name: 2 * getattr(layer, name) for name in fields})

@@ -66,6 +66,7 @@ class History:
     def address(self, template: str) -> str:
         queries = {
             "/compare": "?baseline={first}&contender={last}",
+            "/compare/modules": "?baseline={result_id}&contender={result_id}",
             "/": "?metric=throughput",
             f"{API}/changes": "?baseline={first}&contender={last}",
             f"{API}/series": "?limit=500",

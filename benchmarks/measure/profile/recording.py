@@ -46,7 +46,7 @@ def profile(trainer: Trainer, ring: Sequence[Batch], keep: Path | None = None) -
             return Profile(absent=REFUSED)
         profiled = reading.read(steady)
     except Exception as error:  # a profile is worth no measurement: whatever fails, is told
-        return Profile(absent=_sentence("The profile could not be taken", error))
+        return Profile(absent=sentence("The profile could not be taken", error))
     update: dict[str, Any] = {
         "allocator_retries": allocator_retries(trainer.device) - retries,
         "device_allocations": allocations / ACTIVE,
@@ -65,7 +65,7 @@ def _observed(
     try:
         places, observation = observe(trainer, ring)
     except Exception as error:  # such as too little memory for an eager step
-        why = _sentence("The eager step could not be watched", error)
+        why = sentence("The eager step could not be watched", error)
         return profiled.model_copy(update={"notes": (*profiled.notes, why)})
     demands, waits = observation.stored()
     operations = reading.read(steady, places).operations
@@ -85,12 +85,12 @@ def eager(recipe: Recipe) -> Recipe:
 def observe(trainer: Trainer, ring: Sequence[Batch]) -> tuple[reading.Places, Observation]:
     """Watch one eager step: where each operation comes from, and what the step asks for."""
     watched = Trainer(eager(trainer.recipe), trainer.device)
-    with _tuned_before(trainer.recipe):
+    with tuned_before(trainer.recipe):
         return _watched(watched, ring[0])
 
 
 @contextmanager
-def _tuned_before(recipe: Recipe) -> Iterator[None]:
+def tuned_before(recipe: Recipe) -> Iterator[None]:
     """Let cuDNN benchmark its algorithms only if the timed step did so as well.
 
     A compiler may have laid out the convolutions differently. Benchmarking the eager ones took 50
@@ -109,12 +109,12 @@ def _watched(watched: Trainer, batch: Batch) -> tuple[reading.Places, Observatio
     observer = Observer(watched.device)
     with tempfile.TemporaryDirectory(prefix="tl-") as folder:
         path = Path(folder) / "trace.json"
-        with torch.profiler.profile(activities=_activities(watched.device)) as profiler:
+        with torch.profiler.profile(activities=activities(watched.device)) as profiler:
             with observer:
                 watched.step(batch)
             drain(watched.device)
         profiler.export_chrome_trace(str(path))
-        places = reading.located(timeline.read(_events(path)))
+        places = reading.located(timeline.read(events_of(path)))
     with implicit_waits(watched.device, observer.observed):
         watched.step(batch)
     return places, observer.observed
@@ -135,7 +135,7 @@ def _timed(
         with (
             _without_advice(),
             torch.profiler.profile(
-                activities=_activities(trainer.device),
+                activities=activities(trainer.device),
                 schedule=plan,
                 on_trace_ready=lambda ready: ready.export_chrome_trace(str(path)),
             ) as profiler,
@@ -147,7 +147,7 @@ def _timed(
                 if number == STEPS - 1:
                     drain(trainer.device)  # what is still queued belongs to the trace
                 profiler.step()
-        return timeline.read(_events(path)), device_allocations(trainer.device) - before
+        return timeline.read(events_of(path)), device_allocations(trainer.device) - before
 
 
 @contextmanager
@@ -157,12 +157,14 @@ def _without_advice() -> Iterator[None]:
         yield
 
 
-def _activities(device: torch.device) -> list[ProfilerActivity]:
+def activities(device: torch.device) -> list[ProfilerActivity]:
+    """Return what the profiler has to record on ``device``."""
     gpu = [ProfilerActivity.CUDA] if device.type == "cuda" else []
     return [ProfilerActivity.CPU, *gpu]
 
 
-def _events(path: Path) -> list[dict[str, Any]]:
+def events_of(path: Path) -> list[dict[str, Any]]:
+    """Read the events of a trace in a file."""
     with closing(gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as file:
         events: list[dict[str, Any]] = json.load(file)["traceEvents"]
     return events
@@ -176,5 +178,6 @@ def _fragmentation(device: torch.device) -> float | None:
     return stats["inactive_split_bytes.all.current"] / reserved if reserved else None
 
 
-def _sentence(what: str, error: Exception) -> str:
+def sentence(what: str, error: Exception) -> str:
+    """Say what failed and why, in one line."""
     return f"{what}: {type(error).__name__}: {first_line(str(error))}"[:400]

@@ -66,7 +66,9 @@ class Timeline:
 
 
 @dataclass(slots=True)
-class _Open:
+class OpenSpan:
+    """A span of the host, and the operators and annotations around it, the outermost first."""
+
     event: Event
     stack: tuple[str, ...]
     children_us: float = 0.0
@@ -80,7 +82,7 @@ def read(events: Iterable[Event]) -> Timeline:
         _span(e) for e in host_spans if e["cat"] == "user_annotation" and e["name"].startswith(STEP)
     )
     zero_us = steps[0][0] if steps else min((float(e["ts"]) for e in spans), default=0.0)
-    opened = [entry for thread in _threads(host_spans).values() for entry in _nested(thread)]
+    opened = [entry for thread in threads(host_spans).values() for entry in nested(thread)]
     device = [e for e in spans if e.get("cat") in _DEVICE]
     work = _kernels(device, opened, zero_us) if device else _operators(opened, zero_us)
     calls = [e for e in host_spans if e["cat"] in _RUNTIME and "Launch" in e["name"]]
@@ -101,16 +103,17 @@ def _s(at_us: float, zero_us: float) -> float:
     return (at_us - zero_us) / 1e6
 
 
-def _threads(events: Iterable[Event]) -> dict[tuple[Any, Any], list[Event]]:
-    threads: dict[tuple[Any, Any], list[Event]] = defaultdict(list)
+def threads(events: Iterable[Event]) -> dict[tuple[Any, Any], list[Event]]:
+    """Sort events by their process and thread."""
+    sorted_: dict[tuple[Any, Any], list[Event]] = defaultdict(list)
     for event in events:
-        threads[event.get("pid"), event.get("tid")].append(event)
-    return threads
+        sorted_[event.get("pid"), event.get("tid")].append(event)
+    return sorted_
 
 
-def _nested(events: Sequence[Event]) -> Iterator[_Open]:
+def nested(events: Sequence[Event]) -> Iterator[OpenSpan]:
     """Each event of one thread with the operators open around it; spans of a thread nest."""
-    open_: list[_Open] = []
+    open_: list[OpenSpan] = []
     for event in sorted(events, key=lambda e: (float(e["ts"]), -float(e["dur"]))):
         start, end = _span(event)
         while open_ and _span(open_[-1].event)[1] <= start:
@@ -119,12 +122,12 @@ def _nested(events: Sequence[Event]) -> Iterator[_Open]:
         caller = next((o for o in reversed(open_) if o.event["cat"] == "cpu_op"), None)
         if caller is not None and event["cat"] == "cpu_op":
             caller.children_us += end - start
-        open_.append(_Open(event, around))
+        open_.append(OpenSpan(event, around))
     yield from reversed(open_)
 
 
 def _kernels(
-    device: Sequence[Event], opened: Sequence[_Open], zero_us: float
+    device: Sequence[Event], opened: Sequence[OpenSpan], zero_us: float
 ) -> Iterator[DeviceSpan]:
     launched = {
         _correlation(entry.event): entry for entry in opened if entry.event["cat"] in _RUNTIME
@@ -154,7 +157,7 @@ def _innermost(stack: Sequence[str]) -> str:
     return next(called, "")
 
 
-def _operators(opened: Sequence[_Open], zero_us: float) -> Iterator[DeviceSpan]:
+def _operators(opened: Sequence[OpenSpan], zero_us: float) -> Iterator[DeviceSpan]:
     for entry in opened:
         name = str(entry.event["name"])
         if entry.event["cat"] != "cpu_op" or "::" not in name or " " in name:

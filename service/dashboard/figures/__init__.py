@@ -1,6 +1,7 @@
 """Plotly figures as plain values: a Series or a Result goes in, a figure comes out. Pure."""
 
 from service.dashboard.figures.frame import Figure, drawable, embed
+from service.dashboard.figures.icicle import module_changes, module_times
 from service.dashboard.figures.places import View, XAxis
 from service.dashboard.figures.points import before_after, history
 from service.dashboard.figures.segments import Analysed, EnvironmentMark, Step, place_of
@@ -19,6 +20,8 @@ __all__ = [
     "drawable",
     "embed",
     "history",
+    "module_changes",
+    "module_times",
     "place_of",
     "step_histogram",
     "step_times",
