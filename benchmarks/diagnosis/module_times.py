@@ -141,12 +141,12 @@ def _odd_one_of(group: Sequence[ModuleNode], least: float) -> tuple[float, OddMo
 
 
 def changes(baseline: Layers, contender: Layers) -> list[ModuleChange]:
-    """Return each module of either run, the largest difference of its own time first."""
+    """Return each module that works in either run, the largest difference of own time first."""
     before = {layer.name: layer for layer in baseline.modules}
     after = {layer.name: layer for layer in contender.modules}
     both = [
         ModuleChange(name, (after.get(name) or before[name]).class_name, *sides)
         for name in {**after, **before}
-        for sides in ((before.get(name), after.get(name)),)
+        if any(map(own_s, sides := (before.get(name), after.get(name))))
     ]
     return sorted(both, key=lambda one: -abs(one.seconds))

@@ -20,7 +20,7 @@ from service.history.types import StoredResult
 
 router = rendering.page_router(rendering.COUNTED)
 
-MOST_ROWS = 100
+MOST_ROWS = 40
 """Modules that the table shows; those left out differ least."""
 
 

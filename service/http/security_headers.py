@@ -2,7 +2,7 @@
 
 A page runs the scripts and takes the styles that this service serves as files, and nothing that
 stands in the page itself: text of strangers that ever got out of its place would not run. htmx
-needs no exception from that, and plotly.js the three style attributes of `_CHART_STYLES`.
+needs no exception from that, and plotly.js the four style attributes of `_CHART_STYLES`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import base64
 import hashlib
 
-_CHART_STYLES = ("font-weight:bold", "font-style:italic", "cursor:pointer")
+_CHART_STYLES = ("font-weight:bold", "font-style:italic", "cursor:pointer", "")
 """The style attributes that plotly.js writes for ``<b>``, ``<i>`` and ``<a>`` in a chart's text, to
-the letter. All else it does through the DOM's own properties, which no policy restricts."""
+the letter, and the empty one of a colour bar. All else it does through the DOM's own properties,
+which no policy restricts."""
 
 
 def _allowed(style: str) -> str:

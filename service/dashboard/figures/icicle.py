@@ -10,10 +10,10 @@ from benchmarks.diagnosis.module_times import ModuleNode
 from service.dashboard.figures import frame
 from service.wording import formats
 
-_STEP, _OUTSIDE = "step", "outside"
-"""Ids of what is no module; modules have numbers."""
-_RATES = [[0.0, "var(--grid)"], [1.0, "var(--c1)"]]
-_CHANGES = [[0.0, "var(--better)"], [0.5, "var(--grid)"], [1.0, "var(--worse)"]]
+_STEP, _OUTSIDE = "\n", "\n\n"
+"""Stand for what is no module; no module's name has a line's end."""
+_RATES: list[list[object]] = [[0.0, "var(--grid)"], [1.0, "var(--c1)"]]
+_CHANGES: list[list[object]] = [[0.0, "var(--better)"], [0.5, "var(--grid)"], [1.0, "var(--worse)"]]
 LEAST_SCALE = 0.1
 """The colours of a comparison end at this change at least: noise stays pale."""
 
@@ -23,48 +23,54 @@ def module_times(layers: Layers, peak_flop_per_s: float | None = None) -> frame.
 
     The rate is a share of the device's peak where that is known.
     """
+    unit, said = ("1", " of the device's peak") if peak_flop_per_s else ("FLOP/s", "")
+
+    def rate(flops: float, seconds: float) -> float:
+        return flops / seconds / (peak_flop_per_s or 1.0) if seconds else 0.0
+
     nodes = modules.tree(layers)
-    rates = {name: node.flops / node.s if node.s else 0.0 for name, node in nodes.items()}
-    unit = "1" if peak_flop_per_s else "FLOP/s"
-    shown = {name: rate / (peak_flop_per_s or 1.0) for name, rate in rates.items()}
-    most = max(shown.values(), default=0.0)
+    rates = {name: rate(node.flops, node.s) for name, node in nodes.items()}
+    most = max(rates.values(), default=0.0)
     factor, label = formats.scale(unit, most)
-    said = f"Arithmetic, {label}" + (" of the peak" if peak_flop_per_s else "")
-    colours = {name: value * factor for name, value in shown.items()}
-    texts = {name: _text(node, layers) for name, node in nodes.items()}
-    for name, value in shown.items():
-        texts[name] += f"<br>arithmetic {formats.quantity(value, unit)}"
-        texts[name] += " of the device's peak" if peak_flop_per_s else ""
-    scale = {"colorscale": _RATES, "cmin": 0.0, "cmax": most * factor or 1.0}
-    bar = {"showscale": True, "colorbar": _colour_bar(said)}
-    return _figure(layers, nodes, (colours, texts), scale | bar)
+    texts = {
+        name: f"{_text(node, layers)}<br>arithmetic {formats.quantity(rates[name], unit)}{said}"
+        for name, node in nodes.items()
+    }
+    whole = rate(sum(layer.flops for layer in layers.modules), modules.step_s(layers))
+    colours = {name: one * factor for name, one in (rates | {_STEP: whole, _OUTSIDE: 0.0}).items()}
+    scale = _scale(f"Arithmetic, {label}{said}", _RATES, (0.0, most * factor or 1.0))
+    return _figure(layers, nodes, (colours, texts), scale)
 
 
 def module_changes(baseline: Layers, contender: Layers) -> frame.Figure:
-    """Draw the contender's device time by module; colours tell the change against the baseline."""
+    """Draw the contender's device time by module; colours tell the change against the baseline.
+
+    A module that the baseline does not have is as much slower as the scale shows.
+    """
     nodes, before = modules.tree(contender), modules.tree(baseline)
-    changes: dict[str, float | None] = {}
-    texts: dict[str, str] = {}
-    for name, node in nodes.items():
-        then = before[name].s if name in before else 0.0
-        changes[name] = 100 * (node.s / then - 1) if then else None
-        was = (
-            f"{formats.quantity(then, 's')}, {formats.change(node.s / then - 1)}"
-            if then
-            else formats.DASH
-        )
-        texts[name] = f"{_text(node, contender)}<br>baseline {was}"
-    sizes = [abs(change) for change in changes.values() if change is not None]
-    end = max(100 * LEAST_SCALE, min(max(sizes, default=0.0), 100.0))
-    scale = {"colorscale": _CHANGES, "cmin": -end, "cmax": end, "showscale": True}
-    bar = {"colorbar": _colour_bar("Time against the baseline, %")}
-    return _figure(contender, nodes, (changes, texts), scale | bar)
+    then_s = {name: before[name].s if name in before else 0.0 for name in nodes}
+    changes = {name: node.s / then_s[name] - 1 for name, node in nodes.items() if then_s[name]}
+    changes[_STEP] = _change(modules.step_s(baseline), modules.step_s(contender))
+    changes[_OUTSIDE] = _change(baseline.outside_s, contender.outside_s)
+    end = min(max(LEAST_SCALE, *map(abs, changes.values())), 1.0)
+    texts = {
+        name: f"{_text(node, contender)}<br>baseline {formats.quantity(then_s[name], 's')}"
+        + (f", {formats.change(changes[name])}" if name in changes else "")
+        for name, node in nodes.items()
+    }
+    colours = {name: 100 * changes.get(name, end) for name in (*nodes, _STEP, _OUTSIDE)}
+    scale = _scale("Time against the baseline, %", _CHANGES, (-100 * end, 100 * end))
+    return _figure(contender, nodes, (colours, texts), scale)
+
+
+def _change(before: float, after: float) -> float:
+    return after / before - 1 if before else 0.0
 
 
 def _figure(
     layers: Layers,
     nodes: Mapping[str, ModuleNode],
-    said: tuple[Mapping[str, float | None], Mapping[str, str]],
+    said: tuple[Mapping[str, float], Mapping[str, str]],
     scale: frame.Figure,
 ) -> frame.Figure:
     colours, texts = said
@@ -73,27 +79,24 @@ def _figure(
     labels = [frame.literal(node.label or node.own.class_name) for node in nodes.values()]
     whole = f"<b>step</b><br>{formats.quantity(step_s, 's')} of device time"
     outside = f"<b>outside of all modules</b><br>{_part(layers.outside_s, step_s)}"
+    parents = [_STEP if node.parent is None else ids[node.parent] for node in nodes.values()]
     data = {
         "type": "icicle",
         "ids": [_STEP, *ids.values(), _OUTSIDE],
-        "parents": [
-            "",
-            *(_STEP if node.parent is None else ids[node.parent] for node in nodes.values()),
-            _STEP,
-        ],
+        "parents": ["", *parents, _STEP],
         "labels": ["step", *labels, "loss, optimizer"],
-        "values": [0.0, *(modules.own_s(n.own) for n in nodes.values()), layers.outside_s],
+        "values": [0.0, *(modules.own_s(node.own) for node in nodes.values()), layers.outside_s],
         "branchvalues": "remainder",
         "customdata": [whole, *(texts[name] for name in nodes), outside],
         "hovertemplate": "%{customdata}<extra></extra>",
         "textinfo": "label",
         "tiling": {"orientation": "v", "pad": 1},
         "sort": False,
-        "marker": {"colors": [None, *(colours[name] for name in nodes), None], **scale},
-        "root": {"color": "var(--sunken)"},
+        "marker": {"colors": [colours[name] for name in (_STEP, *nodes, _OUTSIDE)], **scale},
     }
     margin = {"l": 8, "r": 8, "t": frame.TOOLS, "b": 8}
     layout = frame.frame({"visible": False}, {"visible": False}, margin=margin, dragmode=False)
+    layout["uniformtext"] = {"minsize": 9, "mode": "hide"}
     return {"data": [data], "layout": layout, "config": frame.CONFIG}
 
 
@@ -117,8 +120,8 @@ def _part(seconds: float, step_s: float) -> str:
     return f"{formats.quantity(seconds, 's')}{share}"
 
 
-def _colour_bar(title: str) -> frame.Figure:
-    return {
+def _scale(title: str, colours: list[list[object]], ends: tuple[float, float]) -> frame.Figure:
+    bar = {
         "title": {"text": title, "side": "top", "font": {"size": 12}},
         "orientation": "h",
         "thickness": 10,
@@ -129,3 +132,5 @@ def _colour_bar(title: str) -> frame.Figure:
         "yanchor": "top",
         "outlinewidth": 0,
     }
+    span = {"cmin": ends[0], "cmax": ends[1]}
+    return {"colorscale": colours, **span, "showscale": True, "colorbar": bar}
