@@ -118,8 +118,9 @@ def _around(name: str, known: Mapping[str, Layer]) -> Iterator[str]:
 def odd_one(layers: Layers) -> OddModule | None:
     """Return the module that loses the most time against its siblings; None if there is none.
 
-    Siblings lie in the same module, are of the same class, and have weights of the same size. They
-    all do the same arithmetic, so a model whose blocks differ by design names none.
+    Siblings lie in the same module, are of the same class, and have weights of the same size. Most
+    of them do the same arithmetic and none more: a model whose blocks differ by design names none,
+    and a first block may lack the gradient of its input.
     """
     least = 1 + max(SLOWER, OF_NOISE * layers.noise)
     alike: dict[tuple[str | None, str, int], list[ModuleNode]] = defaultdict(list)
@@ -132,11 +133,13 @@ def odd_one(layers: Layers) -> OddModule | None:
 def _odd_one_of(group: Sequence[ModuleNode], least: float) -> tuple[float, OddModule] | None:
     """The slowest of a group, with its seconds over the others' median."""
     *others, slowest = sorted(group, key=lambda node: node.s)
-    usual_s, flops = statistics.median(node.s for node in others), others[0].flops
-    if not slowest.s > least * usual_s > 0 or any(node.flops != flops for node in others):
+    flops = max(node.flops for node in others)
+    usual = [node.s for node in others if node.flops == flops]
+    usual_s = statistics.median(usual)
+    if 2 * len(usual) <= len(others) or not slowest.s > least * usual_s > 0:
         return None
     ratio = slowest.flops / flops if flops else None
-    odd = OddModule(slowest.own.name, slowest.s / usual_s, len(others), ratio)
+    odd = OddModule(slowest.own.name, slowest.s / usual_s, len(usual), ratio)
     return slowest.s - usual_s, odd
 
 

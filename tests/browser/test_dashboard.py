@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,6 +16,8 @@ pytestmark = pytest.mark.browser
 
 NewPage = Callable[..., Page]
 INPUT_BOUND = history.PLANS[5].case.key
+SLOWER = history.PLANS[9].case.key
+"""Its newest run does one block's work twice."""
 DRAWN = ".plot .main-svg"
 AXIS = "document.querySelector('.plot').layout.xaxis"
 REFRESH_MS = 5_000
@@ -36,6 +39,9 @@ def paths(seeded: Seeded) -> dict[str, str]:
         "jobs": "/jobs",
         "job": f"/jobs/{seeded.ids['running']}",
         "compare": f"/compare?baseline={before}&contender={newest}",
+        "run by module": f"/runs/{seeded.ids['latest:' + SLOWER]}",
+        "modules": f"/compare/modules?baseline={seeded.ids['before:' + SLOWER]}"
+        f"&contender={seeded.ids['latest:' + SLOWER]}",
         "workers": "/workers",
         "schedules": "/schedules",
     }
@@ -411,6 +417,34 @@ def test_every_page_opens_without_a_fault(
     for path in paths.values():
         opened(page, path)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
+
+
+def test_a_run_names_the_block_that_does_its_work_twice_and_draws_it_by_width(
+    page: Page, paths: dict[str, str]
+) -> None:
+    page.goto(paths["run by module"])
+    section = page.locator("section", has=page.locator("#modules"))
+    expect(section).to_contain_text("blocks.7 takes 2.0 times as long as its 11 siblings")
+    blocks = section.locator(".slice", has=page.get_by_text(re.compile(r"^blocks\.\d+$")))
+    expect(blocks).to_have_count(12)
+    wide = {box.text_content(): box.locator("path").bounding_box() for box in blocks.all()}
+    assert {name for name, box in wide.items() if box and box["width"] > 100} == {"blocks.7"}
+    section.locator(".slice", has=page.get_by_text("blocks.7", exact=True)).hover()
+    expect(section.locator(".hoverlayer")).to_contain_text("13.4 % of the step")
+    section.locator(".slice", has=page.get_by_text("blocks.7", exact=True)).click()
+    expect(section.get_by_text("norm", exact=True)).to_be_visible()  # too narrow before
+
+
+def test_two_revisions_lead_to_their_modules_the_largest_difference_first(
+    page: Page, paths: dict[str, str]
+) -> None:
+    page.goto(paths["compare"])
+    slower = page.get_by_role("row", name="slower")
+    slower.get_by_role("link", name="modules").click()
+    rows = page.locator("#main tbody tr")
+    expect(rows.first).to_contain_text("blocks.7.mlp")
+    expect(rows.nth(1)).to_contain_text("blocks.7.attn")
+    expect(page.locator(DRAWN).first).to_be_visible()
 
 
 def test_hostile_text_runs_nothing(new_page: NewPage, paths: dict[str, str]) -> None:

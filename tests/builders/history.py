@@ -120,6 +120,7 @@ def fill(session: Session, now: datetime, *, count: int = REVISIONS) -> dict[str
         for position, plan in enumerate(PLANS):
             result = measured(plan, number, at + timedelta(minutes=4 * position), seeding.random)
             result_id = seeding.measured(submission, revision_name(number), result)
+            ids[f"before:{plan.case.key}"] = ids.get(f"latest:{plan.case.key}", result_id)
             ids[f"latest:{plan.case.key}"] = result_id
     newest = revision_name(REVISIONS - 1)
     ids["noisy"] = _quick_look(seeding, submission, newest)

@@ -18,6 +18,8 @@ from benchmarks.contracts import (
     Contract,
     Demand,
     Direction,
+    Layer,
+    Layers,
     Lease,
     Operation,
     Parity,
@@ -152,9 +154,25 @@ def _profile() -> Profile:
         synchronizations=tuple(
             Synchronization(what=f"{n}{long}", source=long, calls=n) for n in range(100)
         ),
+        layers=Layers(
+            of="step",
+            steps=3,
+            outside_s=1.0,
+            modules=tuple(
+                Layer(
+                    name=f"m{n}{SIGN * 90}",
+                    class_name="M",
+                    calls=1.0,
+                    forward_s=1.0,
+                    backward_s=1.0,
+                    flops=1.0,
+                )
+                for n in range(500)
+            ),
+        ),
         demands=tuple(
             Demand(name=f"{n}{long}", arithmetic="fp32", flops=1.0, moved_b=1.0, calls=n)
-            for n in range(450)
+            for n in range(290)
         ),
     )
 

@@ -12,6 +12,8 @@ from builders.profiled import COMPUTE, a_profile
 from corpus.case import Case
 
 from benchmarks.contracts import (
+    Layer,
+    Layers,
     Operation,
     Phases,
     Profile,
@@ -25,7 +27,7 @@ TARGET = "/jobs/{job}/attempts/{number}/result"
 _MAY_BE_NULL = {
     *("half_widths", "verdict", "half_width", "lag1", "n_eff", "drained", "cpu_pressure"),
     *("energy_j", "phases", "profile", "step_s", "busy_s", "fragmentation", "speedup"),
-    *("axis", "value"),
+    *("axis", "value", "layers"),
 }
 _OWN_NAMES = {
     *("facts", "channels", "reasons", "evidence", "bounds", "axes", "telemetry"),
@@ -65,7 +67,14 @@ def _profile() -> Profile:
     wait = Synchronization(what=".item()", source="a.py:1")
     told = a_profile(0.09, {"gemm": 0.09}, COMPUTE[:1], waits=[wait])
     operation = Operation(name="aten::mm", kind="gemm", self_s=0.09, calls=12.5, source="a.py:2")
-    update = {"operations": (operation,), "notes": ("x",), "idle_s": {"other": 0.01}}
+    layer = Layer(name="a.b", class_name="A", calls=1.0, forward_s=0.1, backward_s=0.2, flops=9.0)
+    layers = Layers(of="eager", steps=3, outside_s=0.1, noise=0.1, modules=(layer,))
+    update: dict[str, Any] = {
+        "operations": (operation,),
+        "notes": ("x",),
+        "idle_s": {"other": 0.01},
+    }
+    update |= {"layers": layers}
     return told.model_copy(update=update | {"fragmentation": 0.1})
 
 

@@ -44,6 +44,7 @@ PAGES = {
     "/findings": ("state", "kind", "text"),
     "/comparisons": ("state",),
     "/compare": ("baseline", "contender", "suite", "metric"),
+    "/compare/modules": ("baseline", "contender"),
 }
 PATHS = (
     "../../etc/passwd",

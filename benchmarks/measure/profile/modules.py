@@ -163,8 +163,9 @@ class _ModuleCounter(TorchDispatchMode):
         self._in_backward = False
 
     def enter(self, name: str) -> None:
+        """Begin a call; what checkpointing computes again inside the backward is none."""
         self._inside.append(name)
-        self.calls[name] += not self._in_backward
+        self.calls[name] += torch._C._current_autograd_node() is None
 
     def leave(self) -> None:
         self._inside.pop()

@@ -33,6 +33,10 @@ def series_id(seeded: Seeded) -> str:
     return found
 
 
+SLOWER = history.PLANS[9].case.key
+"""Its newest run does one block's work twice."""
+
+
 @pytest.fixture(scope="session")
 def addresses(seeded: Seeded, series_id: str) -> dict[str, str]:
     ids = seeded.ids
@@ -56,6 +60,8 @@ def addresses(seeded: Seeded, series_id: str) -> dict[str, str]:
         "comparison": f"/compare?baseline={before}&contender={newest}",
         "suite comparison": f"/compare?baseline={before}&contender={newest}&suite=smoke",
         "no comparison": "/compare",
+        "modules": f"/compare/modules?baseline={ids['before:' + SLOWER]}"
+        f"&contender={ids['latest:' + SLOWER]}",
         "workers": "/workers",
         "schedules": "/schedules",
         "nowhere": "/nowhere",
@@ -81,6 +87,7 @@ NAMES = (
     "comparison",
     "suite comparison",
     "no comparison",
+    "modules",
     "workers",
     "schedules",
     "nowhere",
@@ -269,6 +276,37 @@ def test_a_run_says_which_lines_cost_most(pages: TestClient, addresses: dict[str
     ):
         assert said in text
     assert "Most expensive operations" not in pages.get(addresses["run on a CPU"]).text
+
+
+def test_a_run_names_the_block_that_is_slower_than_its_like(
+    pages: TestClient, seeded: Seeded, addresses: dict[str, str]
+) -> None:
+    said = "blocks.7 takes 2.0 times as long as its 11 siblings, for 2.0 times their FLOPs."
+    assert said in pages.get(f"/runs/{seeded.ids['latest:' + SLOWER]}").text
+    before = pages.get(f"/runs/{seeded.ids['before:' + SLOWER]}").text
+    assert "Time by module" in before
+    assert "siblings" not in before
+    assert "Time by module" not in pages.get(addresses["run"]).text
+
+
+def test_modules_of_two_runs_stand_side_by_side_the_largest_difference_first(
+    pages: TestClient, addresses: dict[str, str]
+) -> None:
+    text = pages.get(addresses["modules"]).text
+    names = re.findall(r'<th scope="row"><code>([^<]+)</code>', text)
+    assert names[:3] == ["blocks.7.mlp", "blocks.7.attn", "blocks.7.norm"]
+    assert len(names) == 38  # three parts of twelve blocks, embedding and head
+    assert "24 → 48" in text
+
+
+def test_runs_without_modules_say_how_to_get_them(pages: TestClient, seeded: Seeded) -> None:
+    plain, known = (seeded.ids[f"latest:{key}"] for key in (history.PLANS[5].case.key, SLOWER))
+    text = pages.get(f"/compare/modules?baseline={plain}&contender={known}").text
+    assert "The baseline was measured without a profile of its modules." in text
+    assert "The contender was" not in text
+    assert "data-chart" not in text
+    missing = f"/compare/modules?baseline={'0' * 32}&contender={known}"
+    assert pages.get(missing).status_code == 404
 
 
 def test_a_run_on_a_cpu_says_that_there_is_no_telemetry(
