@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse
@@ -30,26 +30,24 @@ def compare_modules(
     request: Request,
     session: Reading,
     now: Now,
-    baseline: Annotated[Id, Query()],
-    contender: Annotated[Id, Query()],
+    baseline: Annotated[Id | Literal[""], Query()] = "",
+    contender: Annotated[Id | Literal[""], Query()] = "",
 ) -> HTMLResponse:
     """Show the modules of two runs side by side, the largest difference first."""
-    before, layers_before = _run(session, baseline)
-    after, layers_after = _run(session, contender)
-    changes, figure = [], None
-    if layers_before and layers_after:
-        changes = module_times.changes(layers_before, layers_after)
-        figure = figures.module_changes(layers_before, layers_after)
+    ids = {"Baseline": baseline, "Contender": contender}
+    sides = [(side, *_run(session, one)) for side, one in ids.items() if one]
+    known = [layers for _, _, layers in sides if layers is not None]
+    changes = module_times.changes(*known) if len(known) == 2 else []
     return rendering.render(
         request,
         "modules.html",
         now=now,
-        sides=(("Baseline", before, layers_before), ("Contender", after, layers_after)),
+        sides=sides,
         changes=changes[:MOST_ROWS],
         left_out=len(changes[MOST_ROWS:]),
         own_s=module_times.own_s,
         step_s=module_times.step_s,
-        icicle=figure,
+        icicle=figures.module_changes(*known) if len(known) == 2 else None,
     )
 
 

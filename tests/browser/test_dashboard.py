@@ -444,7 +444,7 @@ def test_two_revisions_lead_to_their_modules_the_largest_difference_first(
     rows = page.locator("#main tbody tr")
     expect(rows.first).to_contain_text("blocks.7.mlp")
     expect(rows.nth(1)).to_contain_text("blocks.7.attn")
-    expect(page.locator(DRAWN).first).to_be_visible()
+    expect(page.locator(DRAWN).first).to_be_visible(timeout=15_000)
 
 
 def test_hostile_text_runs_nothing(new_page: NewPage, paths: dict[str, str]) -> None:

@@ -307,6 +307,7 @@ def test_runs_without_modules_say_how_to_get_them(pages: TestClient, seeded: See
     assert "data-chart" not in text
     missing = f"/compare/modules?baseline={'0' * 32}&contender={known}"
     assert pages.get(missing).status_code == 404
+    assert "Choose two runs" in pages.get(f"/compare/modules?baseline={known}").text
 
 
 def test_a_run_on_a_cpu_says_that_there_is_no_telemetry(
