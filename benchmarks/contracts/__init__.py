@@ -38,6 +38,7 @@ from benchmarks.contracts.measurement import (
     Warmup,
     Window,
 )
+from benchmarks.contracts.memory import Memory, MemoryLine
 from benchmarks.contracts.parity import Agreement, Parity, ParityStatus
 from benchmarks.contracts.profile import (
     Demand,
@@ -104,6 +105,8 @@ __all__ = [
     "Layers",
     "Lease",
     "Line",
+    "Memory",
+    "MemoryLine",
     "Moment",
     "Name",
     "Number",

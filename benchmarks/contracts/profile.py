@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from benchmarks.contracts.memory import Memory
 from benchmarks.contracts.values import Contract, Count, Line, Name, Number, Seconds, Share
 
 
@@ -126,5 +127,7 @@ class Profile(Contract):
     """Per step: pieces of memory that the allocator asked the driver for, or gave back."""
     fragmentation: Share | None = None
     """Share of the reserved device memory that lies idle in split blocks."""
+    memory: Memory | None = None
+    """None where no step could be recorded, and on a CPU."""
     notes: tuple[Line, ...] = Field(default=(), max_length=20)
     """What of the above could not be had, and why."""

@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 
 from benchmarks.catalog import catalog
-from benchmarks.contracts import Result, Status
+from benchmarks.contracts import Result, Status, Verdict
 from benchmarks.contracts.canary import PRODUCTS
 from benchmarks.diagnosis import peaks
 from benchmarks.diagnosis.roofline import Ceilings
-from benchmarks.diagnosis.suggestions import Neighbour, Place, suggest
+from benchmarks.diagnosis.room import make_room
+from benchmarks.diagnosis.suggestions import MOST, Neighbour, Place, suggest
 from benchmarks.diagnosis.verdict import diagnose
 
 
@@ -20,10 +21,7 @@ def concluded(result: Result) -> Result:
         return result
     readings = result.canary.readings if result.canary else {}
     reached = ceilings(result.environment.facts, readings)
-    verdict = diagnose(result.replicates, reached)
-    suggestions = suggest(result.case, verdict, place_of(result))
-    verdict = verdict.model_copy(update={"suggestions": suggestions})
-    return result.model_copy(update={"verdict": verdict})
+    return _with_suggestions(result, diagnose(result.replicates, reached))
 
 
 def advised(result: Result, neighbours: Sequence[Neighbour]) -> Result:
@@ -39,9 +37,18 @@ def advised(result: Result, neighbours: Sequence[Neighbour]) -> Result:
         catalog.normalise(result.case)
     except (catalog.UnknownName, catalog.Refused):
         return result
-    suggestions = suggest(result.case, result.verdict, place_of(result), neighbours)
-    verdict = result.verdict.model_copy(update={"suggestions": suggestions})
-    return result.model_copy(update={"verdict": verdict})
+    return _with_suggestions(result, result.verdict, neighbours)
+
+
+def _with_suggestions(
+    result: Result, verdict: Verdict, neighbours: Sequence[Neighbour] = ()
+) -> Result:
+    """``result`` with what may make it faster, and behind that what makes room if it is short."""
+    place = place_of(result)
+    rooms = make_room(result, place)
+    faster = [one for one in suggest(result.case, verdict, place, neighbours) if one not in rooms]
+    update = {"suggestions": (*faster[: MOST - len(rooms)], *rooms)}
+    return result.model_copy(update={"verdict": verdict.model_copy(update=update)})
 
 
 def ceilings(facts: Mapping[str, str], readings: Mapping[str, float]) -> Ceilings | None:

@@ -283,7 +283,7 @@ def _choices(case: Case, axis: str, value: str, evidence: Evidence, place: Place
     for concrete in _values(case, axis, value, place):
         used = evidence.get(f"{axis}_{concrete}", 0.0) if axis == "attention" else 0.0
         premature = _premature(case, axis, concrete, place)
-        if used < _IN_FORCE and not premature and _possible(case, axis, concrete, place):
+        if used < _IN_FORCE and not premature and possible(case, axis, concrete, place):
             yield concrete
 
 
@@ -293,7 +293,7 @@ def _premature(case: Case, axis: str, value: str, place: Place) -> bool:
         return not compiled(case)
     better = _SECOND.get((axis, value))
     return better is not None and (
-        case.axes.get(axis) == better or _possible(case, axis, better, place)
+        case.axes.get(axis) == better or possible(case, axis, better, place)
     )
 
 
@@ -313,7 +313,8 @@ def _values(case: Case, axis: str, value: str, place: Place) -> Iterator[str]:
         yield value
 
 
-def _possible(case: Case, axis: str, value: str, place: Place) -> bool:
+def possible(case: Case, axis: str, value: str, place: Place) -> bool:
+    """Return True if ``case`` can have another value on that axis at ``place``."""
     entry = catalog.axes()[axis]
     if not entry.accepts(value) or case.axes.get(axis, entry.default) == value:
         return False

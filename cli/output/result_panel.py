@@ -8,7 +8,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.contracts import Profile, Result, Sample, Status
+from benchmarks.contracts import Memory, Profile, Result, Sample, Status
 from benchmarks.diagnosis.module_times import odd_one
 from benchmarks.terminal import printable
 from cli.output.console import Console
@@ -85,6 +85,17 @@ def _profiled(result: Result) -> Iterator[tuple[str, str]]:
         yield "profile", first.profile.absent
     elif first.profile is not None:
         yield from _operations(first.profile)
+    if first.profile is not None and first.profile.memory is not None:
+        yield from _memory(first.profile.memory)
+
+
+def _memory(memory: Memory) -> Iterator[tuple[str, str]]:
+    """Give the peak by category and the largest lines."""
+    largest = sorted(memory.categories.items(), key=lambda pair: -pair[1])
+    parts = (f"{formats.quantity(b, 'B')} {name}" for name, b in largest)
+    yield "memory", f"of {formats.quantity(memory.device_b, 'B')} at the peak: {', '.join(parts)}"
+    for one in [one for one in memory.lines if one.source][:TOP]:
+        yield "holds", f"{formats.quantity(one.size_b, 'B')} of {one.category} at {one.source}"
 
 
 def _operations(profile: Profile) -> Iterator[tuple[str, str]]:

@@ -160,6 +160,7 @@ def show_run(
         profile=runs.profile(result),
         modules=modules,
         icicle=figures.module_times(modules.layers, runs.peak(result)) if modules else None,
+        memory=runs.memory(result),
         drawable=drawable,
         histogram=figures.step_histogram(result) if drawable else None,
         steps=figures.step_times(result) if drawable else None,

@@ -13,7 +13,7 @@ from benchmarks.diagnosis import disturbances as benchmark_flags
 from benchmarks.diagnosis import module_times, paired
 from service.analysis.summary import summarise
 from service.analysis.variance import Spread
-from service.dashboard import labels
+from service.dashboard import figures, labels
 from service.dashboard.figures import PassName
 from service.dashboard.sparkline import stacked_bar
 from service.models import Point
@@ -307,6 +307,11 @@ def modules(result: contracts.Result) -> ShownModules | None:
 def peak(result: contracts.Result) -> float | None:
     """The device's nominal peak in FLOP/s, where it is known."""
     return result.efficiency.peak_flop_per_s if result.efficiency else None
+
+
+def memory(result: contracts.Result) -> figures.Figure | None:
+    """Draw the device memory of a step of the first process; None where none was recorded."""
+    return figures.memory(profile(result).memory, labels.MEMORY)
 
 
 def evidence(values: Mapping[str, float]) -> list[ShownEvidence]:

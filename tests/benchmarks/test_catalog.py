@@ -58,7 +58,7 @@ def test_the_device_decides_what_preset_auto_means(device: str, preset: str) -> 
     [
         (case("resnet51"), "There is no workload 'resnet51'; choose one of: nanogpt, resnet50"),
         (case(preset="huge"), "There is no preset of resnet50 'huge'; choose one of: full, tiny."),
-        (case(precison="bf16"), "There is no axis 'precison'; choose one of: accumulation, att"),
+        (case(precison="bf16"), "There is no axis 'precison'; choose one of: accumulation, all"),
         (case(precision="fp8x"), "Axis 'precision' has no value 'fp8x'; choose one of: fp32, tf32"),
         (case(batch="0"), "Axis 'batch' has no value '0'"),
     ],

@@ -226,7 +226,7 @@ def test_a_run_draws_its_steps_and_telemetry_and_filters_its_facts(
     page: Page, paths: dict[str, str]
 ) -> None:
     page.goto(paths["run"])
-    expect(page.locator("[data-chart][data-drawn]")).to_have_count(3)
+    expect(page.locator("[data-chart][data-drawn]")).to_have_count(4)
     expect(page.get_by_text("What limits it: input")).to_be_visible()
     page.get_by_label("Filter facts").fill("driver")
     expect(page.locator("#facts tbody tr:visible")).to_have_count(1)
@@ -363,7 +363,7 @@ def test_a_whole_commit_hash_can_be_read_where_it_is_typed(
 def test_the_toolbar_of_a_chart_waits_for_the_mouse(page: Page, paths: dict[str, str]) -> None:
     page.goto(paths["run"])
     page.mouse.move(0, 0)
-    chart = page.locator("[data-chart]").nth(1)
+    chart = page.locator("[data-chart]").nth(2)
     toolbar = chart.locator(".modebar-group").first
     legend = chart.locator(".legend")
     chart.scroll_into_view_if_needed()
@@ -379,7 +379,7 @@ def test_the_toolbar_of_a_chart_waits_for_the_mouse(page: Page, paths: dict[str,
 def test_no_toolbar_lies_over_a_chart_on_a_phone(new_page: NewPage, paths: dict[str, str]) -> None:
     page = new_page(width=390, height=740, has_touch=True, is_mobile=True)
     page.goto(paths["run"])
-    expect(page.locator("[data-chart][data-drawn]")).to_have_count(3)
+    expect(page.locator("[data-chart][data-drawn]")).to_have_count(4)
     assert page.locator(".modebar-btn").count() == 0
 
 

@@ -11,6 +11,7 @@ from datetime import datetime
 
 import numpy as np
 from builders.profiled import a_profile, a_transformer
+from builders.recorded_memory import a_memory
 
 from benchmarks.contracts import (
     Bottleneck,
@@ -331,6 +332,7 @@ def _profile(plan: Plan, number: int, step_s: float) -> Profile:
     if plan.case.workload == "nanogpt":
         layers = a_transformer(step_s / 500, TWICE if number in plan.shifts else "")
     update = {"step_s": step_s, "operations": (operation,), "layers": layers}
+    update |= {"memory": a_memory()}
     return profile.model_copy(update=update)
 
 

@@ -21,6 +21,8 @@ from benchmarks.contracts import (
     Layer,
     Layers,
     Lease,
+    Memory,
+    MemoryLine,
     Operation,
     Parity,
     ParityStatus,
@@ -172,8 +174,30 @@ def _profile() -> Profile:
         ),
         demands=tuple(
             Demand(name=f"{n}{long}", arithmetic="fp32", flops=1.0, moved_b=1.0, calls=n)
-            for n in range(290)
+            for n in range(150)
         ),
+        memory=_memory(),
+    )
+
+
+def _memory() -> Memory:
+    """Twenty curves of two hundred instants, fifty lines, each as long as may be."""
+    names, most = [f"{n:02}{'x' * 62}" for n in range(20)], 2**53
+    return Memory(
+        device_b=most,
+        peak_b=most,
+        peak_at_s=1.0,
+        reserved_b=most,
+        categories=dict.fromkeys(names, most),
+        lines=tuple(
+            MemoryLine(source=f"{n}{SIGN * 490}", category=names[0], size_b=most, blocks=most)
+            for n in range(50)
+        ),
+        pools_b=(most,) * 100,
+        phases_s=dict.fromkeys(names, 1.0),
+        at_s=tuple(n / 7 for n in range(200)),
+        alive_b=dict.fromkeys(names, (most,) * 200),
+        held_b=(most,) * 200,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from builders.measured import a_pass, a_replicate, a_result
 from builders.profiled import COMPUTE, a_profile
+from builders.recorded_memory import a_memory
 from corpus.case import Case
 
 from benchmarks.contracts import (
@@ -27,11 +28,11 @@ TARGET = "/jobs/{job}/attempts/{number}/result"
 _MAY_BE_NULL = {
     *("half_widths", "verdict", "half_width", "lag1", "n_eff", "drained", "cpu_pressure"),
     *("energy_j", "phases", "profile", "step_s", "busy_s", "fragmentation", "speedup"),
-    *("axis", "value", "layers"),
+    *("axis", "value", "layers", "memory"),
 }
 _OWN_NAMES = {
     *("facts", "channels", "reasons", "evidence", "bounds", "axes", "telemetry"),
-    *("seconds", "idle_s"),
+    *("seconds", "idle_s", "categories", "phases_s", "alive_b"),
 }
 """Objects whose names are the sender's own, within bounds."""
 _ALL_DEFAULTS = {"phases", "profile", "efficiency"}
@@ -74,7 +75,7 @@ def _profile() -> Profile:
         "notes": ("x",),
         "idle_s": {"other": 0.01},
     }
-    update |= {"layers": layers}
+    update |= {"layers": layers, "memory": a_memory()}
     return told.model_copy(update=update | {"fragmentation": 0.1})
 
 

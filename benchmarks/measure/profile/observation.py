@@ -10,7 +10,7 @@ import sys
 import sysconfig
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -223,41 +223,66 @@ _LIBRARY = sysconfig.get_path("stdlib") + "/"
 _SITE = "/site-packages/"
 _PLUMBING = ("_python_dispatch.py", "torch/_compile.py", "_dynamo/eval_frame.py", "/warnings.py")
 """What lies between a call and what watches it."""
+_HASH = 40
+"""Characters of a name that is a hash, at least."""
+Place = tuple[str, int]
+"""A file and a line's number."""
 
 
 def line_of(frame: FrameType | None) -> str:
-    """``file:line`` of the innermost frame that a workload wrote; empty where there is none.
-
-    The harness's own callers do not count. Of a workload in a checkout, installed packages are
-    libraries; without a checkout, as in a container, the workload is an installed package itself.
-    """
-    installed = ""
-    while frame is not None and not frame.f_code.co_filename.startswith(_HARNESS):
-        name = frame.f_code.co_filename
-        if _may_be_of_workload(name):
-            place = f"{_short(name)}:{frame.f_lineno}"
-            if _SITE not in name:
-                return place
-            installed = installed or place
-        frame = frame.f_back
-    return installed
+    """``file:line`` of the innermost frame that a workload wrote, as `line_among` chooses it."""
+    return line_among(_walked(frame))
 
 
 def nearest(frame: FrameType | None) -> str:
     """``file:line`` of the innermost frame outside of the harness, in torch or not."""
-    while frame is not None:
-        name = frame.f_code.co_filename
+    return nearest_among(_walked(frame))
+
+
+def line_among(frames: Iterable[Place]) -> str:
+    """``file:line`` of the first of ``frames``, innermost first, that a workload wrote.
+
+    Empty where there is none. The harness's own callers do not count. Of a workload in a checkout,
+    installed packages are libraries; without a checkout, as in a container, the workload is an
+    installed package itself.
+    """
+    installed = ""
+    for name, number in frames:
+        if name.startswith(_HARNESS):
+            break
+        if _may_be_of_workload(name):
+            place = f"{_short(name)}:{number}"
+            if _SITE not in name:
+                return place
+            installed = installed or place
+    return installed
+
+
+def nearest_among(frames: Iterable[Place]) -> str:
+    """``file:line`` of the first of ``frames`` outside of the harness, in torch or not."""
+    for name, number in frames:
         if not name.startswith(_HARNESS) and not name.endswith(_PLUMBING):
-            return f"{_short(name)}:{frame.f_lineno}"
-        frame = frame.f_back
+            return f"{_short(name)}:{number}"
     return ""
+
+
+def is_generated(name: str) -> bool:
+    """Return True for a file that Inductor wrote: a hash, in a folder of two of its letters."""
+    path = Path(name)
+    return len(path.stem) > _HASH and path.stem[1:3] == path.parent.name
+
+
+def _walked(frame: FrameType | None) -> Iterator[Place]:
+    while frame is not None:
+        yield frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
 
 
 @cache
 def _may_be_of_workload(name: str) -> bool:
     # Where pip installs into the interpreter itself, its packages lie within the standard library.
     standard = name.startswith(_LIBRARY) and _SITE not in name
-    library = standard or name.startswith(_TORCH) or name.endswith(_PLUMBING)
+    library = standard or name.startswith(_TORCH) or name.endswith(_PLUMBING) or is_generated(name)
     return not library and not name.startswith("<") and name.endswith(".py")
 
 

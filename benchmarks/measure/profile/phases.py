@@ -24,7 +24,7 @@ _ONE_GRAPH = "The whole step is one CUDA graph, whose inside has no marks."
 
 
 @dataclass
-class _Laps:
+class Laps:
     """Marks of one step, each with the name of the phase that it ends."""
 
     new_mark: Callable[[], Mark]
@@ -32,6 +32,7 @@ class _Laps:
     forwards: int = 0
 
     def end(self, phase: str) -> None:
+        """Mark the end of ``phase``."""
         mark = self.new_mark()
         mark.record()
         self.marks.append((phase, mark))
@@ -69,18 +70,18 @@ def perturbed(phases: Phases, synth: Pass) -> bool:
     return abs(phases.step_s - step_s) > AGREEMENT * step_s
 
 
-def _steps(trainer: Trainer, feed: Iterator[Batch]) -> tuple[list[_Laps], float]:
+def _steps(trainer: Trainer, feed: Iterator[Batch]) -> tuple[list[Laps], float]:
     """Marks of each step, and the seconds of all steps; the host stays `_RUN_AHEAD` steps ahead."""
     new_mark = maker(trainer.device)
-    done: list[_Laps] = []
+    done: list[Laps] = []
     start = new_mark()
     drain(trainer.device)
     start.record()
-    with _marked(trainer) as current:
+    with marked(trainer) as current:
         for number in range(STEPS):
             if number > _RUN_AHEAD:
                 done[number - _RUN_AHEAD - 1].marks[-1][1].synchronize()
-            laps = current[0] = _Laps(new_mark)
+            laps = current[0] = Laps(new_mark)
             placed = trainer.place(next(feed))
             laps.end("start")
             trainer.step(placed)
@@ -91,9 +92,9 @@ def _steps(trainer: Trainer, feed: Iterator[Batch]) -> tuple[list[_Laps], float]
 
 
 @contextmanager
-def _marked(trainer: Trainer) -> Iterator[list[_Laps]]:
+def marked(trainer: Trainer) -> Iterator[list[Laps]]:
     """Have ``trainer`` mark its phases in the list's one entry while this context lasts."""
-    current: list[_Laps] = [_Laps(maker(trainer.device))]
+    current: list[Laps] = [Laps(maker(trainer.device))]
     plain = trainer._forward
 
     def forward(batch: Batch) -> Tensor:

@@ -19,7 +19,7 @@ from torch.profiler import ProfilerActivity, schedule
 from benchmarks.contracts import Profile
 from benchmarks.measure.conditions import allocator_retries, device_allocations
 from benchmarks.measure.failures import first_line
-from benchmarks.measure.profile import reading, timeline
+from benchmarks.measure.profile import reading, snapshot, timeline
 from benchmarks.measure.profile.observation import Observation, Observer, implicit_waits
 from benchmarks.measure.timestamps import drain
 from benchmarks.measure.trainer import Trainer
@@ -37,8 +37,17 @@ def profile(trainer: Trainer, ring: Sequence[Batch], keep: Path | None = None) -
     """Profile a few steps in steady state over batches on the device; absent with its reason if it
     fails.
 
-    The trace goes into the file ``keep``, gzipped if its name ends in ``.gz``.
+    The trace goes into the file ``keep``, gzipped if its name ends in ``.gz``. Its memory is
+    recorded last.
     """
+    profiled = _profiled(trainer, ring, keep)
+    try:
+        return profiled.model_copy(update={"memory": snapshot.memory(trainer, ring)})
+    except Exception as error:  # such as an allocator without a history
+        return _noted(profiled, "The memory of a step could not be recorded", error)
+
+
+def _profiled(trainer: Trainer, ring: Sequence[Batch], keep: Path | None) -> Profile:
     retries = allocator_retries(trainer.device)
     try:
         steady, allocations = _timed(trainer, ring, keep)
@@ -65,12 +74,15 @@ def _observed(
     try:
         places, observation = observe(trainer, ring)
     except Exception as error:  # such as too little memory for an eager step
-        why = sentence("The eager step could not be watched", error)
-        return profiled.model_copy(update={"notes": (*profiled.notes, why)})
+        return _noted(profiled, "The eager step could not be watched", error)
     demands, waits = observation.stored()
     operations = reading.read(steady, places).operations
     update = {"operations": operations, "demands": demands, "synchronizations": waits}
     return profiled.model_copy(update=update)
+
+
+def _noted(profiled: Profile, what: str, error: Exception) -> Profile:
+    return profiled.model_copy(update={"notes": (*profiled.notes, _sentence(what, error))})
 
 
 def eager(recipe: Recipe) -> Recipe:

@@ -2,6 +2,7 @@
 
 from service.dashboard.figures.frame import Figure, drawable, embed
 from service.dashboard.figures.icicle import module_changes, module_times
+from service.dashboard.figures.memory import memory
 from service.dashboard.figures.places import View, XAxis
 from service.dashboard.figures.points import before_after, history
 from service.dashboard.figures.segments import Analysed, EnvironmentMark, Step, place_of
@@ -22,6 +23,7 @@ __all__ = [
     "history",
     "module_changes",
     "module_times",
+    "memory",
     "place_of",
     "step_histogram",
     "step_times",

@@ -255,7 +255,7 @@ def test_a_run_shows_numbers_verdict_phases_telemetry_and_how_to_repeat_it(
         "measured again",
     ):
         assert said in text
-    assert text.count("data-chart") == 3
+    assert text.count("data-chart") == 4
 
 
 def test_a_run_suggests_what_a_neighbour_of_its_revision_measured(
@@ -308,6 +308,22 @@ def test_runs_without_modules_say_how_to_get_them(pages: TestClient, seeded: See
     missing = f"/compare/modules?baseline={'0' * 32}&contender={known}"
     assert pages.get(missing).status_code == 404
     assert "Choose two runs" in pages.get(f"/compare/modules?baseline={known}").text
+
+
+def test_a_run_says_what_held_the_memory_of_its_step(
+    pages: TestClient, addresses: dict[str, str]
+) -> None:
+    text = pages.get(addresses["run"]).text.replace("\u00a0", " ")
+    card = text.partition('aria-labelledby="memory"')[2].partition("</section>")[0]
+    for said in (
+        "40 MiB of 1 GiB at the peak",
+        '<dt>activations</dt><dd>30 MiB <span class="muted">75',
+        '<dt>held and not used</dt><dd>24 MiB <span class="muted">37.5',
+        "<dt>private pools of CUDA graphs</dt><dd>1 MiB</dd>",
+        "<code>model.py:7</code>",
+    ):
+        assert said in card
+    assert "Device memory of a step" not in pages.get(addresses["run on a CPU"]).text
 
 
 def test_a_run_on_a_cpu_says_that_there_is_no_telemetry(
