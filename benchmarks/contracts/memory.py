@@ -17,9 +17,9 @@ Curve = Annotated[tuple[Count, ...], Field(max_length=MOST_POINTS)]
 class MemoryLine(Contract):
     """Bytes alive at the peak that one source line allocated."""
 
+    source: Line
+    """``file:line``."""
     category: Name
-    source: Line = ""
-    """``file:line``. Empty: no Python code ran, as in a backward pass that is not compiled."""
     size_b: Count
     blocks: Count
 
@@ -42,7 +42,8 @@ class Memory(Contract):
     """Bytes at the peak: parameters (with buffers), optimizer, gradients, inputs, activations,
     temporaries, workspace, graphs (private pools, whole), kept (alive before or after the step)."""
     lines: tuple[MemoryLine, ...] = Field(default=(), max_length=50)
-    """The largest ones, largest first."""
+    """The largest ones, largest first. What no Python code allocated has none, as most of an eager
+    backward pass."""
     pools_b: tuple[Count, ...] = Field(default=(), max_length=100)
     """Sizes of the private pools of CUDA graphs."""
     phases_s: dict[Name, Seconds] = Field(default_factory=dict, max_length=20)

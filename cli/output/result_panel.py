@@ -94,7 +94,7 @@ def _memory(memory: Memory) -> Iterator[tuple[str, str]]:
     largest = sorted(memory.categories.items(), key=lambda pair: -pair[1])
     parts = (f"{formats.quantity(b, 'B')} {name}" for name, b in largest)
     yield "memory", f"of {formats.quantity(memory.device_b, 'B')} at the peak: {', '.join(parts)}"
-    for one in [one for one in memory.lines if one.source][:TOP]:
+    for one in memory.lines[:TOP]:
         yield "holds", f"{formats.quantity(one.size_b, 'B')} of {one.category} at {one.source}"
 
 

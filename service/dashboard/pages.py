@@ -161,6 +161,7 @@ def show_run(
         modules=modules,
         icicle=figures.module_times(modules.layers, runs.peak(result)) if modules else None,
         memory=runs.memory(result),
+        at_the_peak=runs.at_the_peak(result),
         drawable=drawable,
         histogram=figures.step_histogram(result) if drawable else None,
         steps=figures.step_times(result) if drawable else None,

@@ -70,6 +70,17 @@ class ShownEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownCategory:
+    """One category of device memory at the peak of a step."""
+
+    title: str
+    colour: str
+    size_b: int
+    part: float
+    """Share of the peak."""
+
+
+@dataclass(frozen=True, slots=True)
 class PhaseBar:
     """The parts of one pass's step by the time they take, as means over the processes."""
 
@@ -307,6 +318,22 @@ def modules(result: contracts.Result) -> ShownModules | None:
 def peak(result: contracts.Result) -> float | None:
     """The device's nominal peak in FLOP/s, where it is known."""
     return result.efficiency.peak_flop_per_s if result.efficiency else None
+
+
+def at_the_peak(result: contracts.Result) -> list[ShownCategory]:
+    """List the categories of memory at the peak of the first process's step, largest first."""
+    held = profile(result).memory
+    if held is None:
+        return []
+    return [
+        ShownCategory(
+            labels.MEMORY.get(name, name),
+            figures.COLOURS.get(name, figures.OTHER),
+            size_b,
+            size_b / (held.peak_b or 1),
+        )
+        for name, size_b in sorted(held.categories.items(), key=lambda pair: -pair[1])
+    ]
 
 
 def memory(result: contracts.Result) -> figures.Figure | None:

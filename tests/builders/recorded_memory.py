@@ -13,16 +13,13 @@ def a_memory() -> Memory:
         peak_at_s=0.005,
         reserved_b=64 * MIB,
         categories={"parameters": 10 * MIB, "activations": 30 * MIB},
-        lines=(
-            MemoryLine(source="model.py:7", category="activations", size_b=30 * MIB, blocks=3),
-            MemoryLine(category="parameters", size_b=10 * MIB, blocks=1),
-        ),
-        pools_b=(MIB,),
+        lines=(MemoryLine(source="model.py:7", category="activations", size_b=30 * MIB, blocks=3),),
+        pools_b=(2 * MIB, MIB),
         phases_s={"forward": 0.001, "backward": 0.005, "optimizer": 0.009},
         at_s=(0.0, 0.005, 0.010),
         alive_b={
-            "parameters": (10 * MIB,) * 3,
             "activations": (0, 30 * MIB, 0),
+            "parameters": (10 * MIB,) * 3,
         },
         held_b=(64 * MIB,) * 3,
     )

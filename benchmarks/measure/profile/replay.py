@@ -199,6 +199,8 @@ def _lines(alive: Iterator[_Life]) -> tuple[MemoryLine, ...]:
     sizes: Counter[tuple[str, str]] = Counter()
     blocks: Counter[tuple[str, str]] = Counter()
     for life in alive:
+        if not life.block.line:
+            continue
         sizes[life.block.line, life.category] += life.block.size_b
         blocks[life.block.line, life.category] += 1
     return tuple(

@@ -2,7 +2,7 @@
 
 from service.dashboard.figures.frame import Figure, drawable, embed
 from service.dashboard.figures.icicle import module_changes, module_times
-from service.dashboard.figures.memory import memory
+from service.dashboard.figures.memory import COLOURS, OTHER, memory
 from service.dashboard.figures.places import View, XAxis
 from service.dashboard.figures.points import before_after, history
 from service.dashboard.figures.segments import Analysed, EnvironmentMark, Step, place_of
@@ -10,6 +10,8 @@ from service.dashboard.figures.steps import PassName, step_histogram, step_times
 from service.dashboard.figures.telemetry import telemetry
 
 __all__ = [
+    "COLOURS",
+    "OTHER",
     "Analysed",
     "EnvironmentMark",
     "Figure",

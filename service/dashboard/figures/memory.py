@@ -10,7 +10,7 @@ from benchmarks import contracts
 from service.dashboard.figures import frame
 from service.wording import formats
 
-_COLOURS = {
+COLOURS = {
     "parameters": "var(--c1)",
     "optimizer": "var(--c4)",
     "kept": "var(--worse)",
@@ -21,7 +21,10 @@ _COLOURS = {
     "activations": "var(--c3)",
     "temporaries": "var(--c6)",
 }
-_OTHER = "var(--muted)"
+"""Colour of each category, in the order in which they are stacked: what lasts longest first."""
+OTHER = "var(--muted)"
+_HEADROOM = 1.12
+"""Height of the chart over the highest line, whose name stands above it."""
 
 
 def memory(recorded: contracts.Memory | None, titles: Mapping[str, str]) -> frame.Figure | None:
@@ -34,25 +37,31 @@ def memory(recorded: contracts.Memory | None, titles: Mapping[str, str]) -> fram
     in_b, label = formats.scale("B", float(recorded.reserved_b))
     in_s, time_label = formats.scale("s", recorded.at_s[-1])
     at = np.array(recorded.at_s) * in_s
-    x = frame.value_axis(f"Time since the step began, as the host queues it, {time_label}")
-    y = frame.value_axis(f"Device memory, {label}", rangemode="tozero")
+    top = _HEADROOM * in_b * max(*recorded.held_b, recorded.peak_b)
+    x = frame.value_axis(f"Time of the host, {time_label}", range=[0.0, float(at.max())])
+    y = frame.value_axis(f"Device memory, {label}", range=[0.0, top])
     areas = [
         _area(titles.get(name, name), name, (at, np.array(curve) * in_b), label)
-        for name, curve in recorded.alive_b.items()
+        for name, curve in sorted(recorded.alive_b.items(), key=lambda pair: _order(pair[0]))
     ]
     held = np.array(recorded.held_b) * in_b
     peak = recorded.peak_at_s * in_s, recorded.peak_b * in_b
     data = [*areas, _line(at, held, label), _peak(peak, label)]
     marks = list(_phases(recorded, in_s))
-    layout = frame.frame(x, y, hovermode="x unified")
+    layout = frame.frame(x, y, hovermode="x unified", showlegend=False)
     layout |= {"shapes": [shape for shape, _ in marks], "annotations": [note for _, note in marks]}
     return {"data": data, "layout": layout, "config": frame.CONFIG}
+
+
+def _order(name: str) -> tuple[int, str]:
+    known = list(COLOURS)
+    return (known.index(name) if name in COLOURS else len(known), name)
 
 
 def _area(
     title: str, name: str, curve: tuple[frame.Floats, frame.Floats], label: str
 ) -> frame.Figure:
-    colour = _COLOURS.get(name, _OTHER)
+    colour = COLOURS.get(name, OTHER)
     return {
         "type": "scatter",
         "mode": "lines",
@@ -69,8 +78,10 @@ def _area(
 def _line(at: frame.Floats, held: frame.Floats, label: str) -> frame.Figure:
     return {
         "type": "scatter",
-        "mode": "lines",
+        "mode": "lines+text",
         "name": "held by the allocator",
+        "text": [*[""] * (len(at) - 1), "held by the allocator"],
+        "textposition": "top left",
         "x": at,
         "y": held,
         "line": {"color": "var(--text)", "width": 1.5, "dash": "dot"},
@@ -81,8 +92,10 @@ def _line(at: frame.Floats, held: frame.Floats, label: str) -> frame.Figure:
 def _peak(at: tuple[float, float], label: str) -> frame.Figure:
     return {
         "type": "scatter",
-        "mode": "markers",
+        "mode": "markers+text",
         "name": "peak",
+        "text": ["peak"],
+        "textposition": "middle right",
         "x": [at[0]],
         "y": [at[1]],
         "marker": {"color": "var(--text)", "size": 9, "symbol": "diamond"},
@@ -96,4 +109,4 @@ def _phases(recorded: contracts.Memory, in_s: float) -> Iterator[tuple[frame.Fig
         if name in recorded.phases_s:
             x = recorded.phases_s[name] * in_s
             mark = frame.upright(x, "var(--muted)", 1, dash="dot")
-            yield mark, frame.label(x, name, "var(--text)", 11, xanchor="left", yanchor="top")
+            yield mark, frame.label(x, name, "var(--text)", 11, xanchor="left")

@@ -12,7 +12,7 @@ from builders.recorded_memory import a_memory
 from benchmarks.contracts import Memory
 from cli.output.result_panel import _memory
 from service.dashboard import figures, labels
-from service.dashboard.runs import profile
+from service.dashboard.runs import at_the_peak, profile
 
 MIB = 2**20
 
@@ -25,11 +25,11 @@ def drawn(memory: Memory | None) -> Any:
 
 def test_categories_are_stacked_and_the_allocators_line_lies_over_them() -> None:
     data = drawn(a_memory())["data"]
-    stacked = {one["name"]: one["y"] for one in data if one.get("stackgroup") == "alive"}
-    assert stacked == {
-        "parameters and buffers": [10.0, 10.0, 10.0],
-        "activations": [0.0, 30.0, 0.0],
-    }
+    stacked = [(one["name"], one["y"]) for one in data if one.get("stackgroup") == "alive"]
+    assert stacked == [
+        ("parameters and buffers", [10.0, 10.0, 10.0]),  # below, though stored behind
+        ("activations", [0.0, 30.0, 0.0]),
+    ]
     line = next(one for one in data if one["name"] == "held by the allocator")
     assert (line["y"], "stackgroup" in line) == ([64.0, 64.0, 64.0], False)
     assert line["x"] == [0.0, 5.0, 10.0]
@@ -50,10 +50,10 @@ def test_the_peak_and_the_phases_are_marked_where_they_are() -> None:
 
 def test_every_category_has_a_name_and_a_colour_of_its_own() -> None:
     from benchmarks.measure.profile.replay import CATEGORIES
-    from service.dashboard.figures.memory import _COLOURS
 
-    assert set(labels.MEMORY) == set(_COLOURS) == set(CATEGORIES)
-    assert len(set(_COLOURS.values())) == len(CATEGORIES)
+    assert tuple(figures.COLOURS) == CATEGORIES
+    assert set(labels.MEMORY) == set(CATEGORIES)
+    assert len({*figures.COLOURS.values(), figures.OTHER}) == len(CATEGORIES) + 1
 
 
 @pytest.mark.parametrize("at_s", [(), (0.0,), (0.0, 0.0)])
@@ -80,6 +80,18 @@ def test_a_terminal_tells_the_peak_and_the_lines_that_hold_most() -> None:
         ),
     )
     assert rows[1:] == [("holds", "30\u00a0MiB of activations at model.py:7")]
+
+
+def test_the_peak_is_told_by_category_the_largest_first() -> None:
+    from builders.measured import a_result
+
+    replicate = profiled(a_profile(0.09).model_copy(update={"memory": a_memory()}))
+    told = [(one.title, one.size_b, one.part) for one in at_the_peak(a_result(replicate))]
+    assert told == [
+        ("activations", 30 * MIB, 0.75),
+        ("parameters and buffers", 10 * MIB, 0.25),
+    ]
+    assert at_the_peak(a_result(profiled(a_profile(0.09)))) == []
 
 
 def test_the_page_takes_the_memory_of_the_first_process() -> None:

@@ -317,9 +317,9 @@ def test_a_run_says_what_held_the_memory_of_its_step(
     card = text.partition('aria-labelledby="memory"')[2].partition("</section>")[0]
     for said in (
         "40 MiB of 1 GiB at the peak",
-        '<dt>activations</dt><dd>30 MiB <span class="muted">75',
+        '</svg>activations</dt><dd>30 MiB <span class="muted">75',
         '<dt>held and not used</dt><dd>24 MiB <span class="muted">37.5',
-        "<dt>private pools of CUDA graphs</dt><dd>1 MiB</dd>",
+        "<dt>each pool of CUDA graphs</dt><dd>2, 1 MiB</dd>",
         "<code>model.py:7</code>",
     ):
         assert said in card
