@@ -29,7 +29,6 @@ class GraphedTrainer(Trainer):
     def __init__(self, recipe: Recipe, device: torch.device) -> None:
         super().__init__(capturable(recipe), device)
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._inputs: Batch = ()
         self._loss_of_replay: Tensor | None = None
 
     def step(self, batch: Batch) -> Tensor:
@@ -41,18 +40,18 @@ class GraphedTrainer(Trainer):
         Raises:
             Refused: the step cannot be captured.
         """
-        if [held.shape for held in self._inputs] != [given.shape for given in batch]:
+        if [held.shape for held in self.inputs] != [given.shape for given in batch]:
             self._capture(batch)
         assert self._graph is not None
         assert self._loss_of_replay is not None
-        for held, given in zip(self._inputs, batch, strict=True):
+        for held, given in zip(self.inputs, batch, strict=True):
             held.copy_(given, non_blocking=True)
         self._graph.replay()
         return self._loss_of_replay
 
     def changed(self) -> None:
         """Capture anew at the next step."""
-        self._inputs = ()
+        self.inputs = ()
 
     def _rewind_optimizer(self) -> None:
         for state in self.optimizer.state.values():
@@ -62,18 +61,18 @@ class GraphedTrainer(Trainer):
 
     def _capture(self, batch: Batch) -> None:
         self._graph = self._loss_of_replay = None  # an older graph gives its memory back
-        self._inputs = tuple(tensor.clone() for tensor in batch)
+        self.inputs = tuple(tensor.clone() for tensor in batch)
         side, computing = torch.cuda.Stream(self.device), torch.cuda.current_stream(self.device)  # type: ignore[no-untyped-call]
         side.wait_stream(computing)
         with torch.cuda.stream(side):
             for _ in range(WARM_UP):
-                super().step(self._inputs)
+                super().step(self.inputs)
         computing.wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         try:
             # The loader's pinning thread may call CUDA meanwhile; only this thread is captured.
             with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                self._loss_of_replay = super().step(self._inputs)
+                self._loss_of_replay = super().step(self.inputs)
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:

@@ -22,6 +22,8 @@ class Trainer:
     def __init__(self, recipe: Recipe, device: torch.device) -> None:
         self.recipe = recipe
         self.device = device
+        self.inputs: Batch = ()
+        """Buffers that batches are copied into; none in a step that takes them as they are."""
         self.placement = placement(recipe, device)
         self.model = recipe.model.to(memory_format=recipe.memory_format)  # type: ignore[call-overload]
         if recipe.float8:

@@ -1,6 +1,7 @@
 """What the axes of the step change, and that the mathematics stays."""
 
 import gc
+import importlib
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -283,9 +284,34 @@ def test_an_impossible_attention_is_refused_before_anything_runs(
     assert str(refused.value) == sentence
 
 
-def test_the_order_in_which_axes_are_applied_does_not_matter(context: Context) -> None:
-    import importlib
+def test_expandable_segments_are_asked_of_torchs_allocator_and_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(torch._C, "_accelerator_setAllocatorSettings", asked.append, raising=False)
+    recipe = importlib.import_module("benchmarks.axes.allocator").apply("expandable", _plain())
+    assert flags.put_in_force(recipe)["flag.allocator"] == "expandable"
+    assert asked == ["expandable_segments:True"]
+    assert flags.put_in_force(_plain())["flag.allocator"] == "default"
+    assert asked == ["expandable_segments:True"]
 
+
+def test_the_allocator_of_an_older_torch_is_asked_by_its_older_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    monkeypatch.delattr(torch._C, "_accelerator_setAllocatorSettings", raising=False)
+    monkeypatch.setattr(torch.cuda.memory, "_set_allocator_settings", asked.append)
+    flags.put_in_force(replace(_plain(), expandable_segments=True))
+    assert asked == ["expandable_segments:True"]
+
+
+def test_expandable_segments_are_refused_on_a_cpu() -> None:
+    with pytest.raises(catalog.Refused, match="allocator=expandable"):
+        catalog.normalise(Case(workload="nanogpt", axes={"allocator": "expandable"}), "cpu")
+
+
+def test_the_order_in_which_axes_are_applied_does_not_matter(context: Context) -> None:
     chosen = {
         "accumulation": "2",
         "checkpointing": "blocks",

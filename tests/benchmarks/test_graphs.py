@@ -118,7 +118,7 @@ def test_a_model_that_was_changed_is_captured_anew(monkeypatch: pytest.MonkeyPat
     def capture(self: graphs.GraphedTrainer, batch: Batch) -> None:
         nonlocal captured
         captured += 1
-        self._inputs, self._graph, self._loss_of_replay = batch, Mock(), batch[0].sum()
+        self.inputs, self._graph, self._loss_of_replay = batch, Mock(), batch[0].sum()
 
     monkeypatch.setattr(graphs.GraphedTrainer, "_capture", capture)
     trainer = graphs.GraphedTrainer(recipe(), torch.device("cpu"))

@@ -210,6 +210,7 @@ def test_a_step_that_fails_while_it_is_recorded_stops_the_history(
 
 def test_marks_know_every_gradient_and_where_the_code_keeps_its_tensors() -> None:
     made = trainer("cpu")
+    made.inputs = (torch.randn(3),)  # as of a graph
     with snapshot.marked(made) as current:
         current[0] = marks = snapshot._Marks(made)
         marks.end(snapshot.BEGINNING)
@@ -224,7 +225,8 @@ def test_marks_know_every_gradient_and_where_the_code_keeps_its_tensors() -> Non
     assert len(marks.gradients) == 2  # of the weight and of the bias
     weight, bias = made.model.parameters()
     addresses = {weight.data_ptr(): "parameters", bias.data_ptr(): "parameters"}
-    assert known == addresses | {RING[0][0].data_ptr(): "inputs"}
+    inputs = (RING[0][0], made.inputs[0])
+    assert known == addresses | {tensor.data_ptr(): "inputs" for tensor in inputs}
 
 
 @pytest.mark.gpu

@@ -117,7 +117,7 @@ def _history() -> Iterator[None]:
 
 def _known(trainer: Trainer, ring: Sequence[Batch]) -> dict[int, str]:
     groups = {
-        INPUTS: tree_leaves(list(ring)),
+        INPUTS: [*tree_leaves(list(ring)), *trainer.inputs],
         OPTIMIZER: tree_leaves(list(trainer.optimizer.state.values())),
         PARAMETERS: [*trainer.model.parameters(), *trainer.model.buffers()],
     }
