@@ -60,11 +60,13 @@ def test_each_case_of_a_night_is_one_factor_from_a_baseline(workload: str) -> No
         assert either, f"{case.key} is further than one factor from both baselines"
 
 
-def test_a_night_varies_every_axis_but_the_batch_and_most_from_both_baselines() -> None:
+def test_a_night_varies_every_axis_that_changes_a_step_and_most_from_both_baselines() -> None:
+    """Not the batch, which is another training, nor the allocator, which changes room, not speed,
+    while memory is enough."""
     nights = [_night(workload) for workload in _TUNED]
     from_plain = {axis for plain, _, others in nights for axis in _factors(plain, others)}
     from_tuned = {axis for _, tuned, others in nights for axis in _factors(tuned, others)}
-    assert from_tuned == set(catalog.axes()) - {"batch"}
+    assert from_tuned == set(catalog.axes()) - {"batch", "allocator"}
     assert from_tuned - from_plain == {"accumulation", "prefetch", "prefetch_factor"}
 
 
