@@ -82,7 +82,7 @@ def _observed(
 
 
 def _noted(profiled: Profile, what: str, error: Exception) -> Profile:
-    return profiled.model_copy(update={"notes": (*profiled.notes, _sentence(what, error))})
+    return profiled.model_copy(update={"notes": (*profiled.notes, sentence(what, error))})
 
 
 def eager(recipe: Recipe) -> Recipe:
