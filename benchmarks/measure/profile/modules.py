@@ -212,7 +212,7 @@ def _weights_b(model: nn.Module, names: Names) -> Counter[str]:
     known, sizes = set(names.values()), Counter[str]()
     for path, weight in model.named_parameters():
         owner = _name(path).rpartition(".")[0]
-        while owner not in known:
+        while owner and owner not in known:  # a model need not be called itself
             owner = owner.rpartition(".")[0]
         sizes[owner] += weight.numel() * weight.element_size()
     return sizes
