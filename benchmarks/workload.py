@@ -12,7 +12,8 @@ A workload file holds:
 * ``build(size, context) -> Recipe``.
 
 An axis file holds a docstring, the literals ``DEFAULT``, ``VALUES`` and, where they apply,
-``PATTERN`` and ``NEEDS``, and ``apply(value, recipe) -> Recipe``.
+``PATTERN`` and ``NEEDS``, and ``apply(value, recipe) -> Recipe``. In place of ``apply``, ``SIZE``
+names a size of the presets that the value replaces before the workload is built.
 """
 
 from __future__ import annotations

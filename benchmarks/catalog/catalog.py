@@ -68,6 +68,9 @@ class AxisEntry:
     """For a value: facts (``device``, a workload fact, another axis) and what each must be."""
     capability: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """For a value: the least compute capability of a GPU by NVIDIA that can do it."""
+    size: str = ""
+    """The size of a preset that a value replaces before the workload is built; such an axis changes
+    nothing else, and is refused for a workload whose presets do not have that size."""
 
     def accepts(self, value: str) -> bool:
         """Say whether ``value`` is one of this axis's values."""
@@ -234,6 +237,8 @@ def _checked(name: str, value: str) -> str:
 def _refuse_impossible(
     workload: WorkloadEntry | None, chosen: Mapping[str, str], device: str | None
 ) -> None:
+    if workload is not None:
+        _refuse_sizes(workload, chosen)
     facts = {name: chosen.get(name, axis.default) for name, axis in axes().items()}
     facts |= workload.facts if workload is not None else {}
     if device is not None:
@@ -246,6 +251,24 @@ def _refuse_impossible(
                 raise Refused(need + has)
             if workload is not None and fact not in facts and fact in _declarable():
                 raise Refused(f"{need}{workload.name} declares no {fact} in its FACTS.")
+
+
+def _refuse_sizes(workload: WorkloadEntry, chosen: Mapping[str, str]) -> None:
+    sizes = {name for preset in workload.presets.values() for name in preset}
+    for name, value in chosen.items():
+        size = axes()[name].size
+        if size and value != axes()[name].default and size not in sizes:
+            raise Refused(
+                f"{name}={value} needs a workload whose PRESETS have the size {size}, and "
+                f"{workload.name} has {', '.join(sorted(sizes)) or 'no sizes'}."
+            )
+
+
+def sizes(case: Case, workload: WorkloadEntry) -> dict[str, int]:
+    """Sizes of the preset of a normalised ``case``, with those that its axes replace."""
+    replaced = {axes()[name].size: value for name, value in case.axes.items()}
+    replaced.pop("", None)
+    return dict(workload.presets[case.preset]) | {name: int(n) for name, n in replaced.items()}
 
 
 def refuse_older(case: Case, capability: tuple[int, int]) -> None:
@@ -292,7 +315,8 @@ def user_model_entry(case: Case, declared: Mapping[str, str]) -> WorkloadEntry |
     """
     if not is_user_model(case.workload):
         return None
-    return WorkloadEntry(case.workload, "", "", {case.preset: {}}, declared)
+    sizes = {axes()[name].size: 0 for name in case.axes}  # it was measured: it has them
+    return WorkloadEntry(case.workload, "", "", {case.preset: sizes}, declared)
 
 
 def _declarable() -> frozenset[str]:

@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from benchmarks import contracts, workload_module
+from benchmarks.catalog import catalog
 from benchmarks.diagnosis import peaks
 from benchmarks.diagnosis.efficiency import counted
 from benchmarks.diagnosis.peaks import Peak
@@ -95,7 +96,7 @@ def _kept(
     recipe = replace(build(eager, context), batch=batch, cudnn_benchmark=False)
     flags.put_in_force(recipe)
     module = workload_module.load(case.workload)
-    size = module.entry.presets[case.preset]
+    size = catalog.sizes(case, module.entry)
     work = count(
         Trainer(recipe, context.device),
         batch_source.first(recipe, min(recipe.batch, MORE)),

@@ -246,6 +246,8 @@ def build(case: contracts.Case, context: Context) -> Recipe:
     torch.manual_seed(context.seed)
     recipe = _proposed(case, context)
     for name, value in catalog.settings(case).items():
+        if catalog.axes()[name].size:  # it was built with that size
+            continue
         axis = importlib.import_module(f"benchmarks.axes.{name}")
         recipe = axis.apply(value, recipe)
     return recipe
@@ -254,7 +256,7 @@ def build(case: contracts.Case, context: Context) -> Recipe:
 def _proposed(case: contracts.Case, context: Context) -> Recipe:
     """Build the workload's recipe; a user's own model is put on the device, in train mode."""
     module = workload_module.load(case.workload)
-    made = module.build(Sizes(module.entry.presets[case.preset]), context)
+    made = module.build(Sizes(catalog.sizes(case, module.entry)), context)
     recipe = check_recipe.recipe(made, case.workload)
     if catalog.is_user_model(case.workload):
         recipe.model.to(context.device).train()

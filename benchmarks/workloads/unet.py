@@ -10,7 +10,8 @@ Differences from the source: AdamW in place of Adam and its warm-up; no dropout 
 no average of the weights and no clipped gradients, as the harness times a plain step; attention
 through PyTorch's fused function; and a stride's padding on both sides, as PyTorch's ports have it.
 
-Sizes: ``tiny`` keeps every layer and has a quarter of the channels.
+Sizes: ``tiny`` keeps every layer and has a quarter of the channels. At another resolution the
+network is the same, with attention at its second level.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  PyTorch's own custom
 from torch import Tensor, nn
 
+from benchmarks.catalog.catalog import Refused
 from benchmarks.data.images import Images, View, open_folder, random_square
 from benchmarks.data.photographs import Photographs
 from benchmarks.workload import Batch, Context, Recipe
@@ -32,10 +34,9 @@ from benchmarks.workload import Batch, Context, Recipe
 ITEM = "img"
 FACTS = {"input": "images", "attends": "everywhere"}
 PRESETS = {
-    "full": {"batch": 128, "width": 128, "files": 4_000},
-    "tiny": {"batch": 4, "width": 32, "files": 96},
+    "full": {"batch": 128, "width": 128, "image": 32, "files": 4_000},
+    "tiny": {"batch": 4, "width": 32, "image": 32, "files": 96},
 }
-IMAGE = 32
 STEPS = 1_000
 """Length of the diffusion."""
 
@@ -50,14 +51,18 @@ class Config:
     """Channels of each level, as multiples of the width."""
     blocks: int = 2
     """Residual blocks per level on the way down; one more on the way up."""
-    attention: tuple[int, ...] = (16,)
-    """Pixels on a side of the levels that have attention."""
-    image: int = IMAGE
+    image: int = 32
+    """Pixels on a side of an image."""
 
     @property
     def time(self) -> int:
         """Width of the time embedding."""
         return 4 * self.width
+
+    @property
+    def attention(self) -> tuple[int, ...]:
+        """Pixels on a side of the levels that have attention: the second, at each resolution."""
+        return (self.image // 2,)
 
 
 # Layers
@@ -268,9 +273,10 @@ def _initialise(module: nn.Module) -> None:
 # Data
 
 
-def view() -> View:
-    """Scale the image's middle or a side of it to 32x32 and to values from -1 to 1; flip half."""
-    return View(random_square, IMAGE, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+def view(image: int) -> View:
+    """Scale the image's middle or a side of it to a square and to values from -1 to 1; flip
+    half."""
+    return View(random_square, image, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
 
 
 # Loss
@@ -306,7 +312,7 @@ def _table(model: nn.Module, name: str) -> Tensor:
 def flops(size: Mapping[str, int]) -> float:
     """FLOP of a training step per image, by formula: two for a multiply-add, forward and twice that
     backward, but for the stem and the time's first layer, whose inputs need no gradient."""
-    config = Config(width=size["width"])
+    config = Config(width=size["width"], image=size["image"])
     top, time = config.width, config.time
     first = 27 * top * config.image**2 + top * time
     rest = time * time + 27 * top * config.image**2  # the second time layer and the last one
@@ -344,18 +350,29 @@ def _attention_macs(channels: int, pixels: int) -> int:
 
 
 def build(size: Mapping[str, int], context: Context) -> Recipe:
-    """Propose the recipe: DDPM's learning rate for CIFAR-10."""
+    """Propose the recipe: DDPM's learning rate for CIFAR-10.
+
+    Raises:
+        Refused: an image that cannot be halved at each level.
+    """
+    config = Config(width=size["width"], image=size["image"])
+    if config.image % (least := 2 ** (len(config.multipliers) - 1)):
+        raise Refused(
+            f"The U-Net halves an image {len(config.multipliers) - 1} times: the resolution must "
+            f"be a multiple of {least}, and {config.image} is none."
+        )
     torch.manual_seed(context.seed)
     with context.device:
-        model = UNet(Config(width=size["width"]))
-    folder = open_folder(context, Photographs(size["files"], 48, 36))
+        model = UNet(config)
+    files = Photographs(size["files"], config.image * 3 // 2, config.image * 9 // 8)
+    folder = open_folder(context, files)
     return Recipe(
         model=model,
         loss=loss,
         optimizer=torch.optim.AdamW,
         parameters=nn.Module.parameters,
         optimizer_options={"lr": 2e-4},
-        dataset=Images(folder, view(), context.seed, labelled=False),
+        dataset=Images(folder, view(config.image), context.seed, labelled=False),
         batch=size["batch"],
         data_name=folder.name,
         cudnn_benchmark=True,
