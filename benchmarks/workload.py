@@ -80,6 +80,8 @@ class Recipe:
     """Linear layers in 8-bit floats, inside autocast."""
     largest_batch: bool = False
     """Search for the largest batch that fits, from ``batch`` on, before anything is measured."""
+    fastest_batch: bool = False
+    """Search for the batch with the highest throughput, near ``batch``, likewise."""
     graphs: bool = False
     """Capture the whole step as one CUDA graph and replay it."""
     blocks: tuple[type[nn.Module], ...] = ()

@@ -9,9 +9,10 @@ DEFAULT = "preset"
 VALUES = {
     "preset": "as the workload's preset says",
     "auto": "the largest power of two, or half between two, that fits; searched for beforehand",
+    "fastest": "the smallest one of the highest throughput, among powers of two and the largest",
 }
 PATTERN = "[1-9][0-9]{0,5}"
-NEEDS = {"auto": {"device": ("cuda",)}}
+NEEDS = {"auto": {"device": ("cuda",)}, "fastest": {"device": ("cuda",)}}
 
 
 def apply(value: str, recipe: Recipe) -> Recipe:
@@ -21,5 +22,7 @@ def apply(value: str, recipe: Recipe) -> Recipe:
             return recipe
         case "auto":
             return replace(recipe, largest_batch=True)
+        case "fastest":
+            return replace(recipe, fastest_batch=True)
         case _:
             return replace(recipe, batch=int(value))

@@ -22,8 +22,8 @@ SETTLING = 0.15
 on two H200s (benchmarks/results/h200/protocols.jsonl)."""
 WINDOW = 1 / 3
 """How far a pass goes from its floor to its limit in seconds."""
-SEARCH_S = 30.0
-"""Trial steps of ``batch=auto``."""
+SEARCH_S = {"auto": 30.0, "fastest": 45.0}
+"""Trial steps of a search, by ``batch``; the first process keeps what ``fastest`` found."""
 
 BESIDE_S = {"phases": 2.0, "profile": 10.0, "parity": 15.0, "efficiency": 4.0}
 """Seconds of the passes beside timing in a job's first process, from climbs of `diagnose` on an
@@ -60,7 +60,7 @@ def expected_s(case: Case, protocol: Protocol) -> float:
     settle_s = SETTLING * protocol.settle_max_s
     warm_up_s = min(protocol.warmup_max_s, WARM_UP * protocol.warmup_min_s + settle_s)
     window_s = protocol.window_min_s + WINDOW * (protocol.window_max_s - protocol.window_min_s)
-    search_s = SEARCH_S if case.axes.get("batch") == "auto" else 0.0
+    search_s = SEARCH_S.get(case.axes.get("batch", ""), 0.0)
     replicate_s = START_S + search_s + warm_up_s + 2 * max(protocol.window_min_s, window_s)
     beside_s = sum(s for name, s in BESIDE_S.items() if getattr(protocol, name))
     return protocol.replicates * replicate_s + steps_s + beside_s

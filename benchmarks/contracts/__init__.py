@@ -49,7 +49,15 @@ from benchmarks.contracts.profile import (
     Profile,
     Synchronization,
 )
-from benchmarks.contracts.result import Bottleneck, Rejected, Result, Status, Suggestion, Verdict
+from benchmarks.contracts.result import (
+    Bottleneck,
+    Rejected,
+    Result,
+    Status,
+    Suggestion,
+    TriedBatch,
+    Verdict,
+)
 from benchmarks.contracts.values import (
     Contract,
     Count,
@@ -136,6 +144,7 @@ __all__ = [
     "Telemetry",
     "Text",
     "Trace",
+    "TriedBatch",
     "Turn",
     "Use",
     "Value",

@@ -94,6 +94,16 @@ class Rejected(values.Contract):
     """Items per second of its FULL pass, for the record."""
 
 
+class TriedBatch(values.Contract):
+    """A batch that fits, as the search of ``batch=fastest`` timed it."""
+
+    batch: values.Count
+    """Samples per step."""
+    rate: values.Number
+    """Items per second of a few eager steps, without the loader."""
+    peak_memory_b: values.Count
+
+
 class Result(values.Contract):
     """All that one job found out, in one document."""
 
@@ -129,6 +139,8 @@ class Result(values.Contract):
     startup: dict[values.Name, values.Seconds] = Field(default_factory=dict, max_length=20)
     """Seconds of each part of the start, before the first timed step: interpreter, import, device,
     model, settings, trainer, first_step, warmup."""
+    batches_tried: tuple[TriedBatch, ...] = Field(default=(), max_length=32)
+    """Batches that ``batch=fastest`` chose from, ascending; the chosen one is ``flag.batch``."""
     turns: tuple[Turn, ...] = Field(default=(), max_length=200)
     """Windows in turn with the other side of a pair; there are no replicates then."""
     baseline: Result | None = None

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -24,6 +26,8 @@ from benchmarks.measure.failures import is_out_of_memory
 from benchmarks.measure.timestamps import drain
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
+
+Told = TypeVar("Told")
 
 MOST = 2**20
 """No batch beyond this is tried."""
@@ -80,28 +84,34 @@ def settled(recipe: Recipe, device: torch.device, seed: int) -> Recipe:
             f"batch=auto tries powers of two and the halves in between, and {recipe.accumulation} "
             "(accumulation=) divides none of them: choose a batch by number."
         )
-    eager = replace(recipe, compile_options=None, graphs=False, cudnn_benchmark=False)
-    flags.put_in_force(eager)
-    # cuDNN keeps its plans by shape and by this flag. Without the flag the timed passes would reuse
-    # a trial's plan, which was not benchmarked. The next `put_in_force` clears the flag.
-    torch.backends.cudnn.deterministic = True
-    sample = batch_source.first(recipe, SAMPLES)
+    eager, sample = prepared(recipe)
 
     def fits(batch: int) -> bool:
-        does_fit = _fits(replace(eager, batch=batch), device, _filled(sample, batch), seed)
+        sized = replace(eager, batch=batch)
+        does_fit = trial(sized, device, filled(sample, batch), seed, lambda _: True) is not None
         flex.forget_shapes()
         sys.stderr.write(f"A batch of {batch} {'fits' if does_fit else 'does not fit'}.\n")
         return does_fit
 
-    with _share(device):
+    with share(device):
         batch = largest(fits, candidates, recipe.batch)
     if batch is None:
         raise MemoryError(f"a batch of {candidates[0]} does not fit")
     return replace(recipe, batch=batch, largest_batch=False)
 
 
+def prepared(recipe: Recipe) -> tuple[Recipe, Batch]:
+    """The recipe of trials, which are eager, with its flags in force; and samples for them."""
+    eager = replace(recipe, compile_options=None, graphs=False, cudnn_benchmark=False)
+    flags.put_in_force(eager)
+    # cuDNN keeps its plans by shape and by this flag. Without the flag the timed passes would reuse
+    # a trial's plan, which was not benchmarked. The next `put_in_force` clears the flag.
+    torch.backends.cudnn.deterministic = True
+    return eager, batch_source.first(recipe, SAMPLES)
+
+
 @contextmanager
-def _share(device: torch.device) -> Iterator[None]:
+def share(device: torch.device) -> Iterator[None]:
     """Hold the allocator to `SHARE` of a GPU's memory."""
     if device.type != "cuda":
         yield
@@ -113,33 +123,50 @@ def _share(device: torch.device) -> Iterator[None]:
         torch.cuda.set_per_process_memory_fraction(1.0, device)
 
 
-def _filled(sample: Sequence[Tensor], batch: int) -> Batch:
+def filled(sample: Sequence[Tensor], batch: int) -> Batch:
+    """``sample`` repeated to so many samples."""
     times = math.ceil(batch / len(sample[0]))
     return tuple(t.repeat(times, *[1] * (t.dim() - 1))[:batch] for t in sample)
 
 
-def _fits(recipe: Recipe, device: torch.device, batch: Batch, seed: int) -> bool:
-    """Return True if a few steps of ``recipe`` fit; model and memory are left as found."""
+def trial(
+    recipe: Recipe,
+    device: torch.device,
+    batch: Batch,
+    seed: int,
+    then: Callable[[Callable[[int], None]], Told],
+) -> Told | None:
+    """Take a few steps of ``recipe``; None if they do not fit. Model and memory are left as found.
+
+    ``then`` may take further steps, by their number, and its answer is returned.
+    """
     trainer = Trainer(recipe, device)
     if trainer.scaler is not None:
         # At its usual first scale these few steps may all overflow, and a step that is discarded
         # makes none of the state that the optimizer will hold.
         trainer.scaler = torch.amp.GradScaler(device.type, init_scale=1.0)
+    take: Callable[[int], None] | None
+    told: Told | None
     try:
         held = [trainer.place(batch) for _ in range(STEPS)]
-        for placed in held:
-            trainer.step(placed)
-        drain(device)
-        fits = True
+        take = partial(_take, trainer, held, device)
+        take(STEPS)
+        told = then(take)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        fits = False
-    held = []
+        told = None
+    held, take = [], None
     trainer.optimizer.zero_grad(set_to_none=True)
     trainer.rewind(seed)
     del trainer
     gc.collect()  # a traceback holds the tensors of the step that failed
     if device.type == "cuda":
         torch.cuda.empty_cache()
-    return fits
+    return told
+
+
+def _take(trainer: Trainer, held: Sequence[Batch], device: torch.device, count: int) -> None:
+    for number in range(count):
+        trainer.step(held[number % len(held)])
+    drain(device)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import json
 import shlex
 import time
 import traceback
@@ -22,7 +24,16 @@ from benchmarks.diagnosis.conclude import concluded
 from benchmarks.diagnosis.merge import samples
 from benchmarks.diagnosis.paired import samples as samples_of_turns
 from benchmarks.environment import capture
-from benchmarks.measure import batch_search, check_recipe, device, flags, flops, graphs
+from benchmarks.measure import (
+    batch_search,
+    check_recipe,
+    device,
+    fastest_batch,
+    flags,
+    flops,
+    graphs,
+    parity_check,
+)
 from benchmarks.measure.failures import classify
 from benchmarks.measure.in_turn import Baton, OtherSideGone
 from benchmarks.measure.parity_check import PHASE, Check
@@ -78,6 +89,7 @@ class _Session:
         self._started_at = datetime.now(UTC)
         self._case = spec.case
         self._environment = contracts.Environment(facts={"hw.device": device.type})
+        self._tried: tuple[contracts.TriedBatch, ...] = ()
         self.batch = 0
 
     def failed(self, status: contracts.Status, reason: str, log_tail: str) -> contracts.Result:
@@ -192,6 +204,7 @@ class _Session:
             environment=self._environment,
             repro=_repro(self._case, self._spec),
             startup=self._startup.parts,
+            batches_tried=self._tried,
             **measured,
         )
 
@@ -216,6 +229,7 @@ class _Session:
         recipe = build(self._case, context)
         self.batch = recipe.batch
         recipe = batch_search.settled(recipe, context.device, context.seed)
+        recipe = self._fastest(recipe, module.code)
         self.batch = recipe.batch
         self._startup.done("model")
         facts = flags.put_in_force(recipe)
@@ -226,6 +240,18 @@ class _Session:
         trainer = graphs.trainer(recipe, context.device)
         self._startup.done("trainer")
         return trainer
+
+    def _fastest(self, recipe: Recipe, code: str) -> Recipe:
+        """``recipe`` with its fastest batch, if it asks for that."""
+        if not recipe.fastest_batch:
+            return recipe
+        context = self._context
+        facts = capture(context.device, {"sw.model": code}, recipe.data_name).facts
+        key = [self._case.model_dump(mode="json"), parity_check.depends(facts)]
+        name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
+        kept = context.cache / "batch" / f"{name}.json"
+        recipe, self._tried = fastest_batch.settled(recipe, context.device, context.seed, kept)
+        return recipe
 
 
 def _repro(case: contracts.Case, spec: contracts.ProcessSpec) -> str:

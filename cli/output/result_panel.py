@@ -60,6 +60,8 @@ def _facts(result: Result) -> list[tuple[str, str]]:
         facts += [("try", suggestion.sentence) for suggestion in result.verdict.suggestions]
     facts += _profiled(result)
     facts += _beside(result)
+    if result.batches_tried:
+        facts.append(("batches tried", _batches(result)))
     if result.flags:
         facts.append(("flags", ", ".join(result.flags)))
     device = formats.hardware(result.environment.comparability())
@@ -120,6 +122,13 @@ def _beside(result: Result) -> list[tuple[str, str]]:
     if result.efficiency is not None:
         lines.append(("efficiency", formats.efficiency(result.efficiency)))
     return lines
+
+
+def _batches(result: Result) -> str:
+    unit = f"{result.item}/s"
+    return ", ".join(
+        f"{one.batch}: {formats.quantity(one.rate, unit)}" for one in result.batches_tried
+    )
 
 
 def _quantity(sample: Sample) -> str:

@@ -59,6 +59,7 @@ def good() -> dict[str, Any]:
         }
     )
     result = a_result(replicate, "unet").model_dump(mode="json")
+    result |= {"batches_tried": [{"batch": 8, "rate": 9.5, "peak_memory_b": 10}]}
     result |= {"flags": ["tail"], "repro": "python -m benchmarks unet", "log_tail": "x"}
     Result.model_validate(result)
     return result
