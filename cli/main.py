@@ -26,6 +26,7 @@ COMMANDS = {
     "bench": "Measure one case on this machine, without a service, and print what limits it.",
     "diagnose": "Say what stops a case on this machine, try what may lift it, and keep what "
     "helped.",
+    "sweep": "Measure a case at several values of one axis on this machine, and name the knee.",
     "submit": "Submit a suite, or one case of a workload, at a revision.",
     "report": "Print the results of a submission.",
     "trace": "Fetch the profiler's Chrome trace of a result that was submitted with --trace.",
