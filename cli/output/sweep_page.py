@@ -44,7 +44,9 @@ def page(sweep: Sweep) -> str:
     """The whole page; colours are the dashboard's light ones."""
     css = (files("service.dashboard") / "static" / "app.css").read_text(encoding="utf-8")
     light = dict(_COLOUR.findall(css))
-    drawn = re.sub(r"var\(--([\w-]+)\)", lambda m: light[m[1]], str(frame.embed(figure(sweep))))
+    drawn = re.sub(
+        r"var\(--([\w-]+)\)", lambda m: light.get(m[1], m[0]), str(frame.embed(figure(sweep)))
+    )
     script = files("plotly") / "package_data" / "plotly.min.js"
     workload = sweep.points[0].result.case.workload
     return _PAGE.format(

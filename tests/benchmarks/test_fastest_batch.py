@@ -3,7 +3,9 @@
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
+import numpy as np
 import pytest
 import torch
 from builders.measured import a_pass, a_replicate, a_result
@@ -11,13 +13,27 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from benchmarks.catalog import catalog
-from benchmarks.contracts import Case, Status, TriedBatch
+from benchmarks.contracts import Case, ParityStatus, ProcessSpec, Protocol, Status, TriedBatch
 from benchmarks.diagnosis.merge import merge
 from benchmarks.measure import fastest_batch, session
 from benchmarks.measure.fastest_batch import search
+from benchmarks.measure.progress import Reporter
 from benchmarks.workload import Batch, Context, Recipe
+from service.schemas.policy import Policy
 
 CPU = torch.device("cpu")
+BRIEF = Protocol(
+    warmup_min_steps=2,
+    warmup_min_s=0.1,
+    warmup_max_s=1.0,
+    settle_max_s=0.0,
+    window_min_s=0.2,
+    window_max_s=0.5,
+    window_min_steps=4,
+    window_min_blocks=2,
+    block_min_s=0.02,
+    parity=True,
+)
 
 
 def rated(**rates: float) -> list[TriedBatch]:
@@ -156,3 +172,33 @@ def test_the_batches_that_were_tried_stay_when_a_later_process_leaves_nothing() 
         }
     )
     assert merge([first, gone]).batches_tried == told
+
+
+def test_a_result_has_the_chosen_batch_and_those_that_were_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parity takes the same batch: no trial is needed for what the case is held against."""
+    np.arange(4_000, dtype=np.uint16).clip(max=1023).tofile(tmp_path / "train.bin")
+    told = tuple(rated(b2=10.0, b4=20.0, b8=20.1))
+    monkeypatch.setenv("THROUGHLINE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(fastest_batch, "_tried", lambda *_: told)
+    monkeypatch.delitem(cast(dict[str, object], catalog.axes()["batch"].needs), "fastest")
+    spec = ProcessSpec(
+        case=Case(workload="nanogpt", preset="tiny", axes={"batch": "fastest", "sequence": "32"}),
+        protocol=BRIEF,
+        data_root=tmp_path,
+    )
+    result = session.measure(spec, CPU, Reporter(None, "test"))
+    assert result.status is Status.OK, result.reason
+    assert result.batches_tried == told
+    assert (result.batch_items, result.environment.facts["flag.batch"]) == (4 * 32, "4")
+    assert result.parity
+    assert result.parity.status is ParityStatus.PASS
+    (kept,) = (tmp_path / "cache" / "batch").iterdir()
+    assert '"batch":8' in kept.read_text()
+
+
+def test_a_pair_of_which_each_searches_for_its_batch_is_not_measured_in_turn() -> None:
+    assert Policy().in_turn("unet:full batch=64")
+    assert not Policy().in_turn("unet:full batch=fastest")
+    assert not Policy().in_turn("unet:full batch=auto precision=bf16")
