@@ -165,7 +165,10 @@ def sentences(sweep: Sweep) -> Iterator[str]:
         yield f"No knee: throughput still rises at the largest measured value, to {most}."
         return
     at_knee = f"{formats.quantity(curve.knee.rate, sweep.unit)} at {_named(sweep, curve.knee)}"
-    yield f"Knee: {at_knee}. {_beyond(sweep, curve, most)}"
+    if curve.knee.size == min(float(point.value) for point in sweep.measured):
+        yield f"Already the smallest value, {at_knee}, is within {knee.NEAR:.0%} of the most."
+    else:
+        yield f"Knee: {at_knee}. {_beyond(sweep, curve, most)}"
     if curve.at_latest not in (None, curve.knee):
         assert curve.at_latest is not None
         at_latest = _named(sweep, curve.at_latest)

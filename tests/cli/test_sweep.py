@@ -90,6 +90,8 @@ def test_a_curve_that_still_rises_has_no_knee() -> None:
     text = shown(swept(4, 8, 16, 256))
     assert "No knee: throughput still rises at the largest measured value, to " in text
     assert "at batch=16." in text
+    flat = "Already the smallest value, 1,000 img/s at batch=32, is within 5% of the most."
+    assert flat in shown(swept(32, 64, 128))
     assert "No knee: a curve needs 3 measured values." in shown(swept(4, 8, 256))
 
 
