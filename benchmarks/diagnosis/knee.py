@@ -8,7 +8,7 @@ size, the most is not known, and so there is no knee.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 NEAR = 0.05
@@ -34,7 +34,9 @@ class Curve:
 
     most: SizePoint
     knee: SizePoint | None
-    """The smallest size whose interval allows that it is the knee; None: still rising."""
+    """The smallest size from which on the measured rates are within `NEAR`; None: still rising."""
+    at_earliest: SizePoint | None
+    """The smallest size whose interval allows that it is the knee."""
     at_latest: SizePoint | None
     """The smallest size that is within `NEAR` with its whole interval."""
     falls: float
@@ -53,19 +55,18 @@ def curve(points: Sequence[SizePoint]) -> Curve | None:
     ordered = sorted(points, key=lambda point: point.size)
     most = max(ordered, key=lambda point: point.rate)
     if most is ordered[-1] and _rises(ordered[-2], most):
-        return Curve(most, None, None, 0.0)
+        return Curve(most, None, None, None, 0.0)
     up_to_most = ordered[: ordered.index(most) + 1]
-    knee = _first_near(up_to_most, lambda point: _share(point, most, 1) >= 1 - NEAR)
-    at_latest = _first_near(up_to_most, lambda point: _share(point, most, -1) >= 1 - NEAR)
+    at_earliest, found, at_latest = (_first_near(up_to_most, most, side) for side in (1, 0, -1))
     last = ordered[-1]
     falls = 1 - last.rate / most.rate if _share(last, most, 1) < 1 - NEAR else 0.0
-    return Curve(most, knee, at_latest, falls)
+    return Curve(most, found, at_earliest, at_latest, falls)
 
 
-def _first_near(up_to_most: Sequence[SizePoint], near: Callable[[SizePoint], bool]) -> SizePoint:
+def _first_near(up_to_most: Sequence[SizePoint], most: SizePoint, side: int) -> SizePoint:
     first = up_to_most[-1]
     for point in reversed(up_to_most[:-1]):
-        if not near(point):
+        if _share(point, most, side) < 1 - NEAR:
             break
         first = point
     return first
@@ -79,6 +80,6 @@ def _rises(before: SizePoint, last: SizePoint) -> bool:
 
 
 def _share(point: SizePoint, of: SizePoint, side: int) -> float:
-    """An end of the 95 % interval of the ratio of two rates: 1 for the upper, -1 for the lower."""
+    """The ratio of two rates, or an end of its 95 % interval: 1 for the upper, -1 for the lower."""
     relative = math.hypot(point.half_width / point.rate, of.half_width / of.rate)
     return point.rate / of.rate * (1 + side * relative)

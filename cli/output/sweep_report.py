@@ -169,10 +169,9 @@ def sentences(sweep: Sweep) -> Iterator[str]:
         yield f"Already the smallest value, {at_knee}, is within {knee.NEAR:.0%} of the most."
     else:
         yield f"Knee: {at_knee}. {_beyond(sweep, curve, most)}"
-    if curve.at_latest not in (None, curve.knee):
-        assert curve.at_latest is not None
-        at_latest = _named(sweep, curve.at_latest)
-        yield f"The intervals allow a later knee, up to {at_latest}: measure for longer to tell."
+    if curve.at_earliest and curve.at_latest and curve.at_earliest != curve.at_latest:
+        allowed = [_named(sweep, point) for point in (curve.at_earliest, curve.at_latest)]
+        yield f"The intervals allow {' to '.join(allowed)}: measure for longer to tell."
     if curve.falls:
         yield f"Beyond {_named(sweep, curve.most)} throughput falls, by {curve.falls:.0%} at last."
 

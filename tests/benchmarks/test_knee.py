@@ -58,18 +58,22 @@ def test_a_dip_on_the_way_up_moves_the_knee_behind_it() -> None:
     assert knee_of(judged(97, 98, 80, 99, 100)) == 64
 
 
-def test_an_interval_that_allows_it_makes_a_size_the_knee_and_says_how_late_it_may_be() -> None:
-    sharp, wide = judged(60, 93, 99, 100, half=0.001), judged(60, 93, 99, 100, half=0.02)
-    assert knee_of(sharp) == 32
-    assert (knee_of(wide), wide.at_latest and wide.at_latest.size) == (16, 32)
+def test_intervals_say_how_early_and_how_late_the_knee_may_be() -> None:
+    sharp, wide = judged(60, 93, 96, 100, half=0.001), judged(60, 93, 96, 100, half=0.02)
+    assert (knee_of(sharp), knee_of(wide)) == (32, 32)
+    assert sharp.at_earliest == sharp.at_latest == sharp.knee
+    assert wide.at_earliest
+    assert wide.at_latest
+    assert (wide.at_earliest.size, wide.at_latest.size) == (16, 64)
 
 
-def test_noise_alone_neither_rises_nor_falls_nor_moves_the_knee() -> None:
+def test_noise_alone_neither_rises_nor_falls_and_the_smallest_may_be_the_knee() -> None:
     random_ = random.Random(7)
     for _ in range(500):
         rates = [100 * (1 + random_.gauss(0, 0.01)) for _ in SIZES]
         found = judged(*rates, half=0.0196)
-        assert knee_of(found) == 8
+        assert found.at_earliest
+        assert found.at_earliest.size == 8
         assert found.falls == 0.0
 
 
@@ -79,8 +83,10 @@ def test_noise_moves_a_planted_knee_by_no_more_than_the_intervals_say() -> None:
         rates = [rate * (1 + random_.gauss(0, 0.01)) for rate in (40, 70, 98, 100, 100, 100)]
         found = judged(*rates, half=0.0196)
         assert found.knee
+        assert found.at_earliest
         assert found.at_latest
-        right += found.knee.size <= 32 <= found.at_latest.size
+        assert found.at_earliest.size <= found.knee.size <= found.at_latest.size
+        right += found.at_earliest.size <= 32 <= found.at_latest.size
     assert right >= 0.95 * 500
 
 
