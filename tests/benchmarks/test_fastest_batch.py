@@ -89,7 +89,7 @@ def test_no_trial_begins_once_the_time_is_over() -> None:
 
 
 class Saturating(nn.Module):
-    """Takes as long for any batch up to 16, twice as long for twice as many beyond."""
+    """Takes as long for any batch up to 16, and nearly three times as long for twice as many."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,8 @@ class Saturating(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if len(x) > 64:
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        time.sleep(0.02 * max(len(x), 16) / 16)
+        size = max(len(x), 16) / 16
+        time.sleep(0.02 * size**1.5)  # beyond 16 samples a step takes more than in proportion
         mixed: Tensor = self.layer(x)
         return mixed
 
@@ -125,13 +126,12 @@ def recipe() -> Recipe:
 def test_the_fastest_batch_is_found_with_real_steps_and_kept_for_later_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fastest_batch, "CLEARLY", 0.15)  # two busy cores tell no per cent
     made, kept = recipe(), tmp_path / "batch" / "one.json"
     before = {name: value.clone() for name, value in made.model.state_dict().items()}
     settled, told = fastest_batch.settled(made, CPU, 0, kept)
     assert (settled.batch, settled.fastest_batch) == (16, False)
     assert [one.batch for one in told] == [8, 16, 32, 64]
-    assert told[1].rate == pytest.approx(3 * 16 / 0.02, rel=0.3)
+    assert 3 * 16 / 0.06 < told[1].rate < 3 * 16 / 0.02
     for name, value in settled.model.state_dict().items():
         assert torch.equal(value, before[name])
     monkeypatch.setattr(fastest_batch, "_tried", None)  # a later process finds what was kept

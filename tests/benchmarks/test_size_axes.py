@@ -10,7 +10,7 @@ from benchmarks import workload_module
 from benchmarks.catalog import catalog
 from benchmarks.contracts import Case
 from benchmarks.data.images import Images
-from benchmarks.diagnosis.suggestions import Place, _possible
+from benchmarks.diagnosis.suggestions import Place, possible
 from benchmarks.measure import flops, parity_check, session
 from benchmarks.workload import Context, Recipe
 
@@ -139,4 +139,4 @@ def test_a_model_of_ones_own_has_the_axis_once_its_presets_have_the_size(
     images = Case(workload="sized_model:build", preset="tiny", axes={"resolution": "16"})
     with pytest.raises(catalog.Refused, match="size image, and sized_model:build has batch, len"):
         catalog.normalise(images, "cpu", entry)
-    assert _possible(normal, "optimizer", "fused", Place(device="cpu"))
+    assert possible(normal, "optimizer", "fused", Place(device="cpu"))

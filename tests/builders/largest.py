@@ -174,7 +174,7 @@ def _profile() -> Profile:
         ),
         demands=tuple(
             Demand(name=f"{n}{long}", arithmetic="fp32", flops=1.0, moved_b=1.0, calls=n)
-            for n in range(150)
+            for n in range(130)
         ),
         memory=_memory(),
     )
