@@ -56,7 +56,26 @@ class Synchronization(Contract):
     what: Line
     source: Line
     calls: Count = 1
+    """Per step that waits there."""
+    every: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1
+    """Steps from one that waits there to the next."""
+    cost_s: Seconds | None = None
+    """Mean cost per step of a wait that comes every few steps, with what belongs to it, such as
+    writing to a log; None: not known."""
+
+
+class NeedlessCopy(Contract):
+    """Copies that a step makes at one line and could do without."""
+
+    kind: Literal["clone", "contiguous", "layout", "round_trip"]
+    what: Line
+    source: Line
+    calls: Count
     """Per step."""
+    moved_b: Number
+    """Bytes read and written per step."""
+    self_s: Seconds
+    """Device seconds per eager step."""
 
 
 class Layer(Contract):
@@ -121,6 +140,9 @@ class Profile(Contract):
     demands: tuple[Demand, ...] = Field(default=(), max_length=2_000)
     synchronizations: tuple[Synchronization, ...] = Field(default=(), max_length=100)
     layers: Layers | None = None
+    copies: tuple[NeedlessCopy, ...] = Field(default=(), max_length=20)
+    """Those that cost 1 % of the step or more, most expensive first. None where anything was
+    compiled: a compiler may leave them out."""
     allocator_retries: Count = 0
     """During this pass."""
     device_allocations: Number = 0.0

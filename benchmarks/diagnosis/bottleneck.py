@@ -70,6 +70,7 @@ class Seen:
     launches: float
     """Per step."""
     waits: tuple[Synchronization, ...]
+    """Those of each step."""
     allocations: float
     """Per step: memory that the allocator asked the driver for, or gave back."""
 
@@ -106,8 +107,8 @@ def _read(profile: Profile, busy_s: float, step_s: float, ceilings: Ceilings | N
         evidence["reached"] = min(1.0, roof.roof_s / busy_s)
         evidence["roofline"] = min(1.0, roof.fused_s / step_s)
         bounds["at_roofline"] = max(1.0, step_s / roof.fused_s)
-    waits, allocations = profile.synchronizations, profile.device_allocations
-    return Seen(evidence, bounds, profile.launches, waits, allocations)
+    waits = tuple(wait for wait in profile.synchronizations if wait.every == 1)
+    return Seen(evidence, bounds, profile.launches, waits, profile.device_allocations)
 
 
 def _attention_by(operations: Sequence[Operation]) -> dict[str, float]:

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.contracts import Bottleneck, Suggestion, Synchronization
-from benchmarks.diagnosis.bottleneck import (
-    ALLOCATES,
-    BUSY,
-    RECOMPILING,
-    Evidence,
-    Seen,
-    most_frequent,
-)
+from benchmarks.contracts import Bottleneck, Replicate, Suggestion, Synchronization
+from benchmarks.diagnosis import waste
+from benchmarks.diagnosis.bottleneck import ALLOCATES, BUSY, Evidence, Seen, most_frequent
 
 MOST = 2
 """Changes that a verdict suggests: the third place is left for a value of an axis."""
 
 
 def worth_a_try(
-    limit: Bottleneck, seen: Seen | None, evidence: Evidence, bounds: Evidence
+    limit: Bottleneck,
+    replicates: Sequence[Replicate],
+    seen: Seen | None,
+    evidence: Evidence,
+    bounds: Evidence,
 ) -> tuple[Suggestion, ...]:
     """Return the changes that may lift the limit, the most promising first.
 
     None is suggested whose bound is within the noise of the measurement.
     """
     sentences: list[str] = []
-    if seen is not None and _gaps_are_certain(evidence, bounds):
+    idle = seen is not None and _gaps_are_certain(evidence, bounds)
+    if seen is not None and idle:
         sentences += _about_waits(seen.waits, bounds)
         sentences += _about_memory(seen.allocations)
-    if RECOMPILING <= evidence.get("compiling", 0.0) < 1.0:
-        sentences.append(_about_recompiles(evidence["compiling"]))
+    sentences += waste.sentences(replicates, evidence)
+    if idle:
+        sentences += waste.breaks(replicates)
     if limit is Bottleneck.LATENCY:
         sentences.append(
             "A larger batch, or fewer and larger kernels: "
@@ -61,10 +61,3 @@ def _about_memory(allocations: float) -> list[str]:
         "No torch.cuda.empty_cache() in the step, a smaller batch, or fewer sizes of tensors: the "
         f"driver gives memory or takes it back {allocations:,.0f} times a step."
     ]
-
-
-def _about_recompiles(share: float) -> str:
-    return (
-        "Keep fixed what the compiler guards, or compile with dynamic=True: without compiling anew "
-        f"up to x{1 / (1 - share):.2f}."
-    )

@@ -50,7 +50,7 @@ def diagnose(replicates: Sequence[Replicate], ceilings: Ceilings | None = None) 
     if seen is not None:
         evidence, bounds = evidence | seen.evidence, bounds | seen.bounds
     finding = _finding(replicates, seen, evidence, bounds)
-    changes = code_changes.worth_a_try(finding.bottleneck, seen, evidence, bounds)
+    changes = code_changes.worth_a_try(finding.bottleneck, replicates, seen, evidence, bounds)
     return Verdict(
         bottleneck=finding.bottleneck,
         confidence=finding.confidence,

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from benchmarks.contracts import Compilation
+from benchmarks.measure.profile.observation import place_of
 
 MOST_REASONS = 100
 """As many as a result keeps; the most frequent."""
@@ -39,7 +40,7 @@ def read() -> Compilation | None:
         return None
     return Compilation(
         graphs=made,
-        breaks=_counted(compiler.counters["graph_break"]),
+        breaks=_counted(_broken(compiler)),
         recompiles=_counted(_again(compiler.get_compilation_metrics())),
     )
 
@@ -51,18 +52,39 @@ def _compiler() -> ModuleType | None:
 def _counted(reasons: Mapping[str, int]) -> dict[str, int]:
     counted: Counter[str] = Counter()
     for reason, times in reasons.items():
-        first = next((line for line in reason.splitlines() if line.strip()), "no reason given")
-        counted["".join(c if c.isprintable() else " " for c in first.strip())[:500]] += times
+        counted[_first(reason)] += times
     return dict(counted.most_common(MOST_REASONS))
 
 
+def _first(reason: str) -> str:
+    """The first line of a reason, printable."""
+    first = next((line for line in reason.splitlines() if line.strip()), "no reason given")
+    return "".join(c if c.isprintable() else " " for c in first.strip())[:500]
+
+
+def _broken(compiler: Any) -> Counter[str]:
+    """Reasons of graph breaks, with their lines where the compiler kept them."""
+    left = Counter(_counted(compiler.counters["graph_break"]))
+    located: Counter[str] = Counter()
+    for broken in getattr(compiler, "graph_break_reasons", ()):
+        frames = (place_of(frame.filename, frame.lineno or 0) for frame in broken.user_stack[::-1])
+        reason, line = _first(broken.reason), next(filter(None, frames), "")
+        if left[reason] > 0 and line:
+            left[reason] -= 1
+            located[f"{reason[:250]} at {line}"] += 1
+    return +left + located
+
+
 def _again(metrics: Iterable[Any]) -> Counter[str]:
-    """Reasons of the compilations that were not the first of their frame."""
+    """Reasons of the compilations that were not the first of their frame, with its line."""
     first = "0"  # a compile id reads frame/times that this frame was compiled before
     reasons: Counter[str] = Counter()
     for metric in metrics:
         place = str(metric.compile_id or f"0/{first}").rpartition("/")[2]
         if place.partition("_")[0] != first:
             reason = str(metric.recompile_reason or "no reason given")
-            reasons[reason.partition(": ")[2] or reason] += 1
+            file = str(getattr(metric, "co_filename", None) or "")
+            line = place_of(file, getattr(metric, "co_firstlineno", None) or 0)
+            reason = _first(reason.partition(": ")[2] or reason)
+            reasons[f"{reason[:250]} at {line}" if line and line not in reason else reason] += 1
     return reasons

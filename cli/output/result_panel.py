@@ -8,7 +8,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.contracts import Memory, Profile, Result, Sample, Status
+from benchmarks.contracts import Memory, Profile, Result, Sample, Status, Synchronization
 from benchmarks.diagnosis.module_times import odd_one
 from benchmarks.terminal import printable
 from cli.output.console import Console
@@ -108,9 +108,19 @@ def _operations(profile: Profile) -> Iterator[tuple[str, str]]:
     if profile.layers is not None and (odd := odd_one(profile.layers)) is not None:
         yield "modules", odd.sentence
     for wait in profile.synchronizations[:TOP]:
-        yield "waits", f"for the device at {wait.source}: {wait.what}"
+        yield "waits", f"for the device at {wait.source}: {wait.what}{_rarely(wait)}"
+    for copy in profile.copies[:TOP]:
+        seconds = formats.quantity(copy.self_s, "s")
+        yield "copies", f"{copy.calls:,} x {copy.what} at {copy.source}, {seconds} a step"
     for note in profile.notes:
         yield "profile", note
+
+
+def _rarely(wait: Synchronization) -> str:
+    if wait.every == 1:
+        return ""
+    cost = "" if wait.cost_s is None else f", {formats.quantity(wait.cost_s, 's')} a step"
+    return f", every {wait.every} steps{cost}"
 
 
 def _beside(result: Result) -> list[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """What the compiler did is told by its own counters."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +16,13 @@ def _a_compiler_that_has_done_nothing() -> Iterator[None]:
     forget()
     yield
     forget()
+
+
+def line_of(words: str) -> str:
+    """Where this file says ``words`` first."""
+    text = Path(__file__).read_text(encoding="utf-8").splitlines()
+    place = next(number for number, line in enumerate(text, 1) if words in line)
+    return f"{Path(__file__).name}:{place}"
 
 
 def forget() -> None:
@@ -42,6 +50,7 @@ def test_a_break_is_told_with_its_reason() -> None:
     (reason,) = compiled.breaks
     assert ".item()" in reason
     assert "\n" not in reason
+    assert reason.endswith(line_of("x.sum().item()"))
 
 
 def test_a_new_shape_is_told_as_a_recompile_with_the_guard_that_failed() -> None:
@@ -51,7 +60,9 @@ def test_a_new_shape_is_told_as_a_recompile_with_the_guard_that_failed() -> None
     compiled = compilation.read()
     assert compiled is not None
     assert sum(compiled.recompiles.values()) == 1
-    assert "size mismatch" in next(iter(compiled.recompiles))
+    (reason,) = compiled.recompiles
+    assert "size mismatch" in reason
+    assert reason.endswith(line_of("torch.compile(lambda x: x * 2"))
 
 
 def test_nothing_compiled_is_told_as_nothing() -> None:

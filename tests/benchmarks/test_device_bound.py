@@ -7,6 +7,7 @@ from builders.profiled import COMPUTE, H200, MEMORY, MIXED, a_demand, a_profile,
 from benchmarks.contracts import (
     Bottleneck,
     Compilation,
+    NeedlessCopy,
     Operation,
     Profile,
     Replicate,
@@ -187,6 +188,62 @@ def test_a_compiler_at_work_in_the_steps_is_the_limit_however_noisy_they_are() -
     assert "up to x5.00" in verdict.suggestions[0].sentence
     quiet = a_pass(0.1).model_copy(update={"compile_s": 0.0})
     assert "compiler" not in diagnose((profiled(a_profile(0.098), quiet),), H200).sentence
+
+
+def suggested(
+    profile: Profile, noise: float = 0.001, compilation: Compilation | None = None
+) -> list[str]:
+    replicate = profiled(profile, a_pass(0.1, noise=noise))
+    replicate = replicate.model_copy(update={"compilation": compilation})
+    return [one.sentence for one in diagnose((replicate,), H200).suggestions]
+
+
+def test_what_is_wasted_is_suggested_with_line_and_seconds_the_largest_first() -> None:
+    copy = NeedlessCopy(
+        kind="clone", what="a clone", source="net.py:9", calls=3, moved_b=8.0, self_s=0.004
+    )
+    waits = [
+        Synchronization(what=".item()", source="net.py:12", every=10, cost_s=0.006),
+        Synchronization(what=".item()", source="net.py:13", every=50),
+    ]
+    profile = a_profile(0.098, MATRIX, waits=waits, copies=[copy])
+    assert suggested(profile) == [
+        "Log less often, or tensors that are read later: net.py:12 makes the host wait every 10 "
+        "steps (.item()), which with what belongs to it costs 6 ms of each step, 6.0% of it.",
+        "Use the value itself: net.py:9 copies 3 times a step (a clone), which costs 4 ms of each "
+        "step, 4.0% of it.",
+    ]
+    (only,) = suggested(profile, noise=0.035)
+    assert "net.py:12" in only, "the noise of both passes is 5 %, more than the copies cost"
+
+
+def test_a_wait_every_few_steps_is_not_said_to_come_in_each() -> None:
+    wait = Synchronization(what=".item()", source="net.py:12", every=10, cost_s=0.0)
+    verdict = diagnose((busy_host(a_profile(0.040, MATRIX, waits=[wait])),), H200)
+    assert "net.py:12" not in verdict.sentence
+    assert verdict.suggestions == ()
+
+
+def test_a_compiler_that_works_a_little_is_named_with_its_guard_and_its_seconds() -> None:
+    again = Compilation(graphs=9, recompiles={"size mismatch at net.py:4": 3, "else": 1})
+    timed = a_pass(0.1).model_copy(update={"compile_s": 0.2})
+    replicate = profiled(a_profile(0.098, MATRIX), timed)
+    verdict = diagnose((replicate.model_copy(update={"compilation": again}),), H200)
+    assert verdict.suggestions[0].sentence == (
+        "Keep fixed what the compiler guards, or compile with dynamic=True: it compiled anew 4 "
+        "times, as for size mismatch at net.py:4; compiling takes 4 ms of each step; without it up "
+        "to x1.04."
+    )
+
+
+def test_a_broken_graph_is_named_with_its_line_where_the_device_waits_for_the_host() -> None:
+    broken = Compilation(graphs=3, breaks={"print at net.py:4": 2, "else": 1})
+    idle = busy_host(a_profile(0.040, MATRIX)).model_copy(update={"compilation": broken})
+    assert diagnose((idle,), H200).suggestions[0].sentence == (
+        "Let the compiler see the step whole: it broke it 3 times, most often because of: print at "
+        "net.py:4. What that costs is not known."
+    )
+    assert suggested(a_profile(0.098, MATRIX), compilation=broken) == []
 
 
 def test_time_that_a_full_queue_holds_the_host_is_not_time_that_it_needs() -> None:

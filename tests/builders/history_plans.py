@@ -20,6 +20,7 @@ from benchmarks.contracts import (
     Compilation,
     Direction,
     Environment,
+    NeedlessCopy,
     Operation,
     Pass,
     Profile,
@@ -318,9 +319,15 @@ def _canary(at: datetime) -> Canary:
 
 def _profile(plan: Plan, number: int, step_s: float) -> Profile:
     """Of a step that spends half of its time in one convolution; nanogpt's with its modules."""
-    wait = Synchronization(what=".item()", source="benchmarks/workloads/example.py:12")
+    waits = [
+        Synchronization(what=".item()", source="benchmarks/workloads/example.py:12"),
+        Synchronization(what=".cpu()", source="example.py:13", every=10, cost_s=0.001),
+    ]
+    copy = NeedlessCopy(
+        kind="clone", what="a clone", source="example.py:40", calls=3, moved_b=8e6, self_s=0.001
+    )
     shares = {"conv": 0.7, "norm": 0.2, "optimizer": 0.1}
-    profile = a_profile(0.97 * step_s, {k: s * step_s for k, s in shares.items()}, waits=[wait])
+    profile = a_profile(0.97 * step_s, {k: s * step_s for k, s in shares.items()}, waits=waits)
     operation = Operation(
         name="aten::cudnn_convolution",
         kind="conv",
@@ -332,7 +339,7 @@ def _profile(plan: Plan, number: int, step_s: float) -> Profile:
     if plan.case.workload == "nanogpt":
         layers = a_transformer(step_s / 500, TWICE if number in plan.shifts else "")
     update = {"step_s": step_s, "operations": (operation,), "layers": layers}
-    update |= {"memory": a_memory()}
+    update |= {"memory": a_memory(), "copies": (copy,)}
     return profile.model_copy(update=update)
 
 

@@ -23,6 +23,7 @@ from benchmarks.contracts import (
     Lease,
     Memory,
     MemoryLine,
+    NeedlessCopy,
     Operation,
     Parity,
     ParityStatus,
@@ -171,6 +172,12 @@ def _profile() -> Profile:
                 )
                 for n in range(500)
             ),
+        ),
+        copies=tuple(
+            NeedlessCopy(
+                kind="layout", what=f"{n}{long}", source=long, calls=n, moved_b=1.0, self_s=1.0
+            )
+            for n in range(20)
         ),
         demands=tuple(
             Demand(name=f"{n}{long}", arithmetic="fp32", flops=1.0, moved_b=1.0, calls=n)

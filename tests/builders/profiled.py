@@ -8,6 +8,7 @@ from benchmarks.contracts import (
     Demand,
     Layer,
     Layers,
+    NeedlessCopy,
     Operation,
     Pass,
     Profile,
@@ -45,6 +46,7 @@ def a_profile(
     operations: Sequence[Operation] = (),
     small_s: float | None = None,
     allocations: float = 0.0,
+    copies: Sequence[NeedlessCopy] = (),
 ) -> Profile:
     """A profile of five steps."""
     return Profile(
@@ -60,6 +62,7 @@ def a_profile(
         operations=tuple(operations),
         small_s=small_s,
         device_allocations=allocations,
+        copies=tuple(copies),
     )
 
 

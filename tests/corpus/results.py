@@ -15,6 +15,7 @@ from corpus.case import Case
 from benchmarks.contracts import (
     Layer,
     Layers,
+    NeedlessCopy,
     Operation,
     Phases,
     Profile,
@@ -28,7 +29,7 @@ TARGET = "/jobs/{job}/attempts/{number}/result"
 _MAY_BE_NULL = {
     *("half_widths", "verdict", "half_width", "lag1", "n_eff", "drained", "cpu_pressure"),
     *("energy_j", "phases", "profile", "step_s", "busy_s", "fragmentation", "speedup"),
-    *("axis", "value", "layers", "memory"),
+    *("axis", "value", "layers", "memory", "cost_s"),
 }
 _OWN_NAMES = {
     *("facts", "channels", "reasons", "evidence", "bounds", "axes", "telemetry"),
@@ -66,7 +67,10 @@ def good() -> dict[str, Any]:
 
 
 def _profile() -> Profile:
-    wait = Synchronization(what=".item()", source="a.py:1")
+    wait = Synchronization(what=".item()", source="a.py:1", every=10, cost_s=1e-4)
+    copy = NeedlessCopy(
+        kind="clone", what="a clone", source="a.py:3", calls=2, moved_b=8.0, self_s=2e-4
+    )
     told = a_profile(0.09, {"gemm": 0.09}, COMPUTE[:1], waits=[wait])
     operation = Operation(name="aten::mm", kind="gemm", self_s=0.09, calls=12.5, source="a.py:2")
     layer = Layer(name="a.b", class_name="A", calls=1.0, forward_s=0.1, backward_s=0.2, flops=9.0)
@@ -76,7 +80,7 @@ def _profile() -> Profile:
         "notes": ("x",),
         "idle_s": {"other": 0.01},
     }
-    update |= {"layers": layers, "memory": a_memory()}
+    update |= {"layers": layers, "memory": a_memory(), "copies": (copy,)}
     return told.model_copy(update=update | {"fragmentation": 0.1})
 
 

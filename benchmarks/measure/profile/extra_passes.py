@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.contracts import Pass, Phases, Profile, Protocol
-from benchmarks.measure.profile import modules, phases, recording
+from benchmarks.measure.profile import modules, periodic, phases, recording
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch
@@ -50,7 +50,9 @@ def run(
             flags.append(phases.PERTURBED)
     if protocol.profile or trace is not None:
         reporter.tell("profile", 1.0)
-        profile = modules.with_layers(recording.profile(trainer, ring, trace), trainer, ring)
+        profile = recording.profile(trainer, ring, trace)
+        profile = periodic.with_costs(profile, synth.step_trace.values())
+        profile = modules.with_layers(profile, trainer, ring)
         if unreliable(profile, synth):
             flags.append(UNRELIABLE)
     return Beside(marked, profile, flags)

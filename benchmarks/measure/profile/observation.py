@@ -1,4 +1,4 @@
-"""One eager step, watched operation by operation: FLOPs, bytes, lines, and waits for the device.
+"""One eager step, watched operation by operation: FLOPs, bytes, lines, waits and copies.
 
 `Observer` sees what reaches the dispatcher, forward and backward, on any device. A backward
 operation is put down to the line of its forward, which autograd's sequence numbers join to it.
@@ -11,7 +11,7 @@ import sysconfig
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -24,8 +24,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-from benchmarks.contracts import Demand, Synchronization
-from benchmarks.measure.profile.reading import AT
+from benchmarks.contracts import Demand, NeedlessCopy, Synchronization
+from benchmarks.measure.profile.copies import COPYING, Asked, CopyWatch
+from benchmarks.measure.profile.reading import AT, COPY
 
 _ALLOCATES = ("aten.empty", "aten.new_empty", "aten.detach", "aten.lift_fresh", "profiler.")
 _NO_COPY = ("aten._unsafe_view", "aten._reshape_alias", "aten.alias")
@@ -52,6 +53,10 @@ class Observation:
     """How often: name, arithmetic, FLOPs, bytes, fusable."""
     waits: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often: what, and its line."""
+    copies: tuple[NeedlessCopy, ...] = ()
+    every: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Waits that come every few steps: the number of steps from one to the next."""
+    notes: list[str] = field(default_factory=list)
 
     def stored(self) -> tuple[tuple[Demand, ...], tuple[Synchronization, ...]]:
         """Both as they are stored; equal operations are added up."""
@@ -67,7 +72,9 @@ class Observation:
             for (name, arithmetic, flops, moved_b, fusable), calls in self.demands.items()
         )
         waits = tuple(
-            Synchronization(what=what, source=source, calls=calls)
+            Synchronization(
+                what=what, source=source, calls=calls, every=self.every.get((what, source), 1)
+            )
             for (what, source), calls in self.waits.items()
         )
         return demands, waits
@@ -79,8 +86,9 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, device: torch.device) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.observed = Observation()
+        self.copies = CopyWatch()
         self._device = device
-        self._lines: dict[int, str] = {}
+        self._lines: dict[int, tuple[str, bool]] = {}
 
     def __torch_dispatch__(
         self,
@@ -90,26 +98,34 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Run ``func`` within an annotation that names its line, and note what it asked for."""
-        line = self._line(sys._getframe(1))
-        with torch.profiler.record_function(AT + line):
+        asked = self._asked(sys._getframe(1))
+        with torch.profiler.record_function(AT + asked.line), self._numbered(func):
             out = func(*args, **(kwargs or {}))
         given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         made = [leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor)]
         self._note_demand(func, given, made, (args, kwargs or {}, out))
-        self._note_wait(func, given, made, (args, kwargs or {}), line)
+        self._note_wait(func, given, made, (args, kwargs or {}), asked.line)
+        self.copies.note(func, given, made, (args, kwargs or {}), asked)
         return out
 
-    def _line(self, frame: FrameType) -> str:
+    def _numbered(self, func: Any) -> AbstractContextManager[object]:
+        """An annotation that tells the operations of one copy in the trace."""
+        if str(func._overloadpacket) not in COPYING:
+            return nullcontext()
+        return torch.profiler.record_function(f"{COPY}{self.copies.number + 1}")
+
+    def _asked(self, frame: FrameType) -> Asked:
         """The workload's line behind the present operation, through autograd where need be."""
         node = torch._C._current_autograd_node()
         if node is not None:
-            return self._lines.get(node._sequence_nr(), "")
+            return Asked(*self._lines.get(node._sequence_nr(), ("", False)), backward=True)
         line = line_of(frame)
+        directly = bool(line) and nearest(frame, _PASSES_ON) == line
         # The node of this operation was made just before it came here, and took the last number.
         last = torch.autograd._get_sequence_nr() - 1
         if line:
-            self._lines.setdefault(last, line)
-        return line
+            self._lines.setdefault(last, (line, directly))
+        return Asked(line, directly, backward=False)
 
     def _note_demand(
         self, func: Any, given: Sequence[Tensor], made: Sequence[Tensor], call: tuple[Any, Any, Any]
@@ -147,6 +163,26 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self._device.type == "cpu" and not line:
             return  # an optimizer reads its step count, which lies on the host on purpose
         self.observed.waits[what, line or nearest(sys._getframe(2))] += 1
+
+
+class WaitObserver(Observer):  # type: ignore[no-untyped-call]
+    """Watches only what waits for the device."""
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run ``func``, and note it if the host waits for it."""
+        out = func(*args, **(kwargs or {}))
+        if str(func._overloadpacket) in (*_READS_BACK, *_COPIES):
+            given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+            made = [leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor)]
+            line = self._asked(sys._getframe(1)).line
+            self._note_wait(func, given, made, (args, kwargs or {}), line)
+        return out
 
 
 def _is_view(func: Any) -> bool:
@@ -212,9 +248,9 @@ def _take(message: str, into: Observation) -> None:
     if _WAITING not in message:
         return
     frame = sys._getframe(2)
-    place = line_of(frame) or nearest(frame)
-    if place not in {source for _, source in into.waits}:
-        into.waits["a call that waits for the device", place] += 1
+    line = line_of(frame) or nearest(frame)
+    if line not in {source for _, source in into.waits}:
+        into.waits["a call that waits for the device", line] += 1
 
 
 _TORCH = str(Path(torch.__file__).parent) + "/"
@@ -227,6 +263,13 @@ _HASH = 40
 """Characters of a name that is a hash, at least."""
 Place = tuple[str, int]
 """A file and a line's number."""
+_PASSES_ON = ("torch/nn/modules/module.py", "torch/nn/modules/linear.py")
+"""Code of torch that only hands on its input, as it was given."""
+
+
+def place_of(name: str, number: int) -> str:
+    """``file:line`` if that file is of the measured code; else empty."""
+    return f"{_short(name)}:{number}" if _may_be_of_workload(name) else ""
 
 
 def line_of(frame: FrameType | None) -> str:
@@ -234,9 +277,9 @@ def line_of(frame: FrameType | None) -> str:
     return line_among(_walked(frame))
 
 
-def nearest(frame: FrameType | None) -> str:
-    """``file:line`` of the innermost frame outside of the harness, in torch or not."""
-    return nearest_among(_walked(frame))
+def nearest(frame: FrameType | None, without: tuple[str, ...] = ()) -> str:
+    """``file:line`` of the innermost frame outside of the harness."""
+    return nearest_among(_walked(frame), without)
 
 
 def line_among(frames: Iterable[Place]) -> str:
@@ -250,18 +293,20 @@ def line_among(frames: Iterable[Place]) -> str:
     for name, number in frames:
         if name.startswith(_HARNESS):
             break
-        if _may_be_of_workload(name):
-            place = f"{_short(name)}:{number}"
+        if found := place_of(name, number):
             if _SITE not in name:
-                return place
-            installed = installed or place
+                return found
+            installed = installed or found
     return installed
 
 
-def nearest_among(frames: Iterable[Place]) -> str:
-    """``file:line`` of the first of ``frames`` outside of the harness, in torch or not."""
+def nearest_among(frames: Iterable[Place], without: tuple[str, ...] = ()) -> str:
+    """``file:line`` of the first of ``frames`` outside of the harness, in torch or not.
+
+    Files whose names end with one of ``without`` are passed over.
+    """
     for name, number in frames:
-        if not name.startswith(_HARNESS) and not name.endswith(_PLUMBING):
+        if not name.startswith(_HARNESS) and not name.endswith(_PLUMBING + without):
             return f"{_short(name)}:{number}"
     return ""
 

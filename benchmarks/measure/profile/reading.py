@@ -17,6 +17,8 @@ SMALL_S = 5e-6
 """A shorter kernel mostly starts and ends: an empty one takes some 2 us."""
 AT = "throughline.at "
 """Prefix of the annotation that `observation` puts around each operation; its line follows."""
+COPY = "throughline.copy "
+"""Prefix of the annotation around a copy; its number in the step follows."""
 
 Places = Mapping[str, Mapping[str, tuple[float, int]]]
 """For each operation: seconds and calls by the line that asked for it."""
@@ -181,3 +183,13 @@ def located(timeline: Timeline) -> dict[str, dict[str, tuple[float, int]]]:
             seconds, calls = lines.get(line, (0.0, 0))
             lines[line] = seconds + item.self_s, calls + 1
     return dict(places)
+
+
+def copying_s(timeline: Timeline) -> dict[int, float]:
+    """Return the seconds of each copy of an annotated step, by its number."""
+    seconds: dict[int, float] = defaultdict(float)
+    for item in timeline.work:
+        number = next((e[len(COPY) :] for e in item.stack if e.startswith(COPY)), None)
+        if number is not None:
+            seconds[int(number)] += item.self_s
+    return dict(seconds)

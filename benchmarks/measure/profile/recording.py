@@ -17,9 +17,10 @@ import torch
 from torch.profiler import ProfilerActivity, schedule
 
 from benchmarks.contracts import Profile
+from benchmarks.measure import compilation
 from benchmarks.measure.conditions import allocator_retries, device_allocations
 from benchmarks.measure.failures import first_line
-from benchmarks.measure.profile import reading, snapshot, timeline
+from benchmarks.measure.profile import copies, periodic, reading, snapshot, timeline
 from benchmarks.measure.profile.observation import Observation, Observer, implicit_waits
 from benchmarks.measure.timestamps import drain
 from benchmarks.measure.trainer import Trainer
@@ -77,7 +78,12 @@ def _observed(
         return _noted(profiled, "The eager step could not be watched", error)
     demands, waits = observation.stored()
     operations = reading.read(steady, places).operations
-    update = {"operations": operations, "demands": demands, "synchronizations": waits}
+    update: dict[str, Any] = {"operations": operations, "demands": demands}
+    update |= {"synchronizations": waits, "notes": (*profiled.notes, *observation.notes)}
+    if not compilation.graphs() and profiled.step_s is not None:
+        least_s = copies.LEAST * profiled.step_s
+        worst = [copy for copy in observation.copies if copy.self_s >= least_s]
+        update["copies"] = tuple(worst[: copies.MOST])
     return profiled.model_copy(update=update)
 
 
@@ -98,7 +104,7 @@ def observe(trainer: Trainer, ring: Sequence[Batch]) -> tuple[reading.Places, Ob
     """Watch one eager step: where each operation comes from, and what the step asks for."""
     watched = Trainer(eager(trainer.recipe), trainer.device)
     with tuned_before(trainer.recipe):
-        return _watched(watched, ring[0])
+        return _watched(watched, ring)
 
 
 @contextmanager
@@ -116,9 +122,9 @@ def tuned_before(recipe: Recipe) -> Iterator[None]:
         torch.backends.cudnn.benchmark = before
 
 
-def _watched(watched: Trainer, batch: Batch) -> tuple[reading.Places, Observation]:
+def _watched(watched: Trainer, ring: Sequence[Batch]) -> tuple[reading.Places, Observation]:
+    batch, observer = ring[0], Observer(watched.device)
     watched.step(batch)  # allocates the optimizer's state, and tunes
-    observer = Observer(watched.device)
     with tempfile.TemporaryDirectory(prefix="tl-") as folder:
         path = Path(folder) / "trace.json"
         with torch.profiler.profile(activities=activities(watched.device)) as profiler:
@@ -126,10 +132,12 @@ def _watched(watched: Trainer, batch: Batch) -> tuple[reading.Places, Observatio
                 watched.step(batch)
             drain(watched.device)
         profiler.export_chrome_trace(str(path))
-        places = reading.located(timeline.read(events_of(path)))
+        read = timeline.read(events_of(path))
+    observer.observed.copies = observer.copies.needless(reading.copying_s(read))
     with implicit_waits(watched.device, observer.observed):
         watched.step(batch)
-    return places, observer.observed
+    periodic.watch(watched, ring, observer.observed)
+    return reading.located(read), observer.observed
 
 
 def _timed(

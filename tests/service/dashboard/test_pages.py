@@ -273,6 +273,9 @@ def test_a_run_says_which_lines_cost_most(pages: TestClient, addresses: dict[str
         "benchmarks/workloads/example.py:65",
         "The host waits for the device",
         "benchmarks/workloads/example.py:12",
+        "1 times every 10 steps",
+        "Needless copy",
+        "example.py:40",
     ):
         assert said in text
     assert "Most expensive operations" not in pages.get(addresses["run on a CPU"]).text
