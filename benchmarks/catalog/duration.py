@@ -25,7 +25,7 @@ WINDOW = 1 / 3
 SEARCH_S = {"auto": 30.0, "fastest": 45.0}
 """Trial steps of a search, by ``batch``; the first process keeps what ``fastest`` found."""
 
-BESIDE_S = {"phases": 2.0, "profile": 10.0, "parity": 15.0, "efficiency": 4.0}
+BESIDE_S = {"phases": 2.0, "profile": 12.0, "parity": 15.0, "efficiency": 4.0}
 """Seconds of the passes beside timing in a job's first process, from climbs of `diagnose` on an
 H200; parity takes 40 s with a new reference, and 10 s with a known one."""
 
