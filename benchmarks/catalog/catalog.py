@@ -315,7 +315,8 @@ def user_model_entry(case: Case, declared: Mapping[str, str]) -> WorkloadEntry |
     """
     if not is_user_model(case.workload):
         return None
-    sizes = {axes()[name].size: 0 for name in case.axes}  # it was measured: it has them
+    # It was measured, so it has them. An axis may be of another version.
+    sizes = {axes()[name].size: 0 for name in case.axes if name in axes() and axes()[name].size}
     return WorkloadEntry(case.workload, "", "", {case.preset: sizes}, declared)
 
 

@@ -60,7 +60,8 @@ def expected_s(case: Case, protocol: Protocol) -> float:
     settle_s = SETTLING * protocol.settle_max_s
     warm_up_s = min(protocol.warmup_max_s, WARM_UP * protocol.warmup_min_s + settle_s)
     window_s = protocol.window_min_s + WINDOW * (protocol.window_max_s - protocol.window_min_s)
-    search_s = SEARCH_S.get(case.axes.get("batch", ""), 0.0)
+    batch = case.axes.get("batch", "")
+    search_s = SEARCH_S.get(batch, 0.0) / (protocol.replicates if batch == "fastest" else 1)
     replicate_s = START_S + search_s + warm_up_s + 2 * max(protocol.window_min_s, window_s)
     beside_s = sum(s for name, s in BESIDE_S.items() if getattr(protocol, name))
     return protocol.replicates * replicate_s + steps_s + beside_s

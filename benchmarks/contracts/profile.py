@@ -91,7 +91,8 @@ class Layer(Contract):
     backward_s: Seconds
     """Device seconds of the backward of its forward, and of a forward that is computed again."""
     flops: Number
-    """Forward and backward; of matrix products, convolutions and attention."""
+    """Forward and backward; of matrix products, convolutions and attention. The backward of a
+    reentrant checkpoint is not counted."""
     kept_b: Count = 0
     """Bytes that its forward keeps for the backward; parameters left out, a shared piece once."""
     weights_b: Count = 0
@@ -141,7 +142,7 @@ class Profile(Contract):
     synchronizations: tuple[Synchronization, ...] = Field(default=(), max_length=100)
     layers: Layers | None = None
     copies: tuple[NeedlessCopy, ...] = Field(default=(), max_length=20)
-    """Those that cost 1 % of the step or more, most expensive first. None where anything was
+    """Those that cost 1 % of the step or more, most expensive first. Empty where anything was
     compiled: a compiler may leave them out."""
     allocator_retries: Count = 0
     """During this pass."""

@@ -24,6 +24,7 @@ class SizePoint:
 
     size: float
     rate: float
+    """Above zero."""
     half_width: float = 0.0
     """Of its 95 % interval, in the rate's unit."""
 

@@ -31,7 +31,7 @@ def make_room(result: Result, place: Place) -> tuple[Suggestion, ...]:
         *_gradients(result.case, memory),
         *_fragments(result.case, memory, place),
         *_recomputed(result.case, memory, replicate, place),
-        *_smaller(result.case, memory, place),
+        *_smaller(result, memory, place),
     )
     return told[:MOST]
 
@@ -93,21 +93,24 @@ def _forward(replicate: Replicate) -> str:
     return f", {forward_s * 1e3:,.1f} ms or {forward_s / step_s:.0%} of the step"
 
 
-def _smaller(case: Case, memory: Memory, place: Place) -> Iterator[Suggestion]:
+def _smaller(result: Result, memory: Memory, place: Place) -> Iterator[Suggestion]:
     """The parts of the batch one after the other; else a smaller one, which trains differently."""
     held_b = sum(memory.categories.get(name, 0) for name in ("activations", "temporaries"))
     if held_b < WORTH_FREEING * memory.peak_b:
         return
+    case, batch = result.case, int(result.environment.facts.get("flag.batch", "0"))
     parts = 2 * int(case.axes.get("accumulation", "1"))
     reason = f"up to {_size(held_b // 2)} less at the peak"
-    if case.axes.get("batch") != "auto" and possible(case, "accumulation", str(parts), place):
+    searched = case.axes.get("batch") in ("auto", "fastest")
+    whole = batch > 0 and batch % parts == 0
+    if whole and not searched and possible(case, "accumulation", str(parts), place):
         yield Suggestion(
             axis="accumulation",
             value=str(parts),
             sentence=f"accumulation={parts}: {reason}, with the same update; it costs twice as "
             "many launches.",
         )
-    else:
+    elif batch > 1:
         yield Suggestion(
             sentence=f"Half the batch: {reason}; it costs throughput, and trains differently."
         )

@@ -37,12 +37,11 @@ def sentences(replicates: Sequence[Replicate], evidence: Evidence) -> list[str]:
 def _copies(copies: Sequence[NeedlessCopy], step_s: float) -> Iterator[_Weighed]:
     for copy in copies:
         often = "once" if copy.calls == 1 else f"{copy.calls:,} times"
-        cost = _cost(copy.self_s, step_s)
-        remedy = _REMEDIES[copy.kind]
-        what = copy.what[:200]
+        takes = f"{_milliseconds(copy.self_s)} of the device, {copy.self_s / step_s:.1%} of a step"
+        remedy, what = _REMEDIES[copy.kind], copy.what[:200]
         yield (
             copy.self_s / step_s,
-            f"{remedy}: {copy.source[:150]} copies {often} a step ({what}), which {cost}.",
+            f"{remedy}: {copy.source[:150]} copies {often} a step ({what}), which takes {takes}.",
         )
 
 

@@ -1,8 +1,9 @@
 """The search for the batch with the highest throughput, before the measurement: ``batch=fastest``.
 
-Doublings from the preset's batch are timed until one does not fit, then halvings until they are far
-slower, then the half between the largest that fits and its double. Trials are eager, as those of
-``batch=auto``, and each takes about a second; the whole search is bounded in time. The rates are
+Doublings are timed, from the power of two at or below the preset's batch until one does not fit,
+then halvings until they are far slower, then the half between the largest that fits and its double.
+Trials are eager, as those of ``batch=auto``, and each takes about a second, or five steps; none
+begins after `SEARCH_S`. The rates are
 kept in the cache folder, so that all processes of a case measure the same batch.
 """
 
@@ -127,7 +128,8 @@ def _tried(recipe: Recipe, device: torch.device, seed: int) -> tuple[TriedBatch,
 def _step_s(steps: Callable[[int], None]) -> float:
     once_s = max(_timed(steps, 1), 1e-6)
     count = math.ceil(BLOCK_S / once_s)
-    return statistics.median(_timed(steps, count) for _ in range(BLOCKS)) / count
+    blocks = BLOCKS if count > 1 else 1
+    return statistics.median(_timed(steps, count) for _ in range(blocks)) / count
 
 
 def _timed(steps: Callable[[int], None], count: int) -> float:

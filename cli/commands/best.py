@@ -38,7 +38,7 @@ def best(
 def _print(found: Sequence[BestCase]) -> None:
     console = paper()
     if not found:
-        console.print("Nothing was measured in the last 30 days.")
+        console.print("No case: none was measured in the last 30 days, or parity failed since.")
         return
     right = ("throughput", "speed-up", "cases")
     drawn = table("workload", "best case", *right, "as good", right=right, whole=right)
@@ -65,4 +65,5 @@ def _cells(one: BestCase) -> tuple[str, ...]:
 
 def _name(one: BestCase) -> str:
     owner = f" of the project {one.project}" if one.project else ""
-    return f"{one.workload}:{one.preset}{owner} on {formats.hardware(one.comparability)}"
+    size = "".join(f" {name}={value}" for name, value in sorted(one.sizes.items()))
+    return f"{one.workload}:{one.preset}{size}{owner} on {formats.hardware(one.comparability)}"

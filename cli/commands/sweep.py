@@ -68,12 +68,12 @@ def sweep(
     interrupts.as_ctrl_c()
     with set_up(name, device, data_root) as runner:
         made = measure(runner, axis, cases, timing)
-    if html is not None:
-        html.write_text(sweep_page.page(made), encoding="utf-8")
     if as_json:
         say(json.dumps(made.document()))
     else:
         sweep_report.show(made, paper())
+    if html is not None:  # last: what was measured is told, whatever becomes of the file
+        sweep_page.write(html, made)
     raise typer.Exit(_exit_code(made))
 
 

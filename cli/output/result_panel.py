@@ -94,10 +94,12 @@ def _profiled(result: Result) -> Iterator[tuple[str, str]]:
 def _memory(memory: Memory) -> Iterator[tuple[str, str]]:
     """Give the peak by category and the largest lines."""
     largest = sorted(memory.categories.items(), key=lambda pair: -pair[1])
-    parts = (f"{formats.quantity(b, 'B')} {name}" for name, b in largest)
-    yield "memory", f"of {formats.quantity(memory.device_b, 'B')} at the peak: {', '.join(parts)}"
+    parts = (f"{formats.quantity(b, 'B')} {formats.MEMORY.get(name, name)}" for name, b in largest)
+    peak, device = (formats.quantity(b, "B") for b in (memory.peak_b, memory.device_b))
+    yield "memory", f"{peak} of {device} at the peak: {', '.join(parts)}"
     for one in memory.lines[:TOP]:
-        yield "holds", f"{formats.quantity(one.size_b, 'B')} of {one.category} at {one.source}"
+        of = formats.MEMORY.get(one.category, one.category)
+        yield "holds", f"{formats.quantity(one.size_b, 'B')} of {of} at {one.source}"
 
 
 def _operations(profile: Profile) -> Iterator[tuple[str, str]]:

@@ -32,12 +32,26 @@ def check(file: Path) -> None:
     """Make sure beforehand that the page can be made.
 
     Raises:
-        Stop: there is no such folder, or no plotly.
+        Stop: there is no such folder, it names a folder, or there is no plotly.
     """
+    if file.is_dir():
+        raise Stop(f"{file} is a folder; name a file in it.")
     if not file.absolute().parent.is_dir():
         raise Stop(f"There is no folder {file.parent} for {file.name}.")
     if find_spec("plotly") is None:
         raise Stop("--html needs the package plotly: install throughline[service].")
+
+
+def write(file: Path, sweep: Sweep) -> None:
+    """Write the page to ``file``.
+
+    Raises:
+        Stop: it cannot be written.
+    """
+    try:
+        file.write_text(page(sweep), encoding="utf-8")
+    except OSError as error:
+        raise Stop(f"{file} cannot be written: {error.strerror}.") from error
 
 
 def page(sweep: Sweep) -> str:

@@ -159,6 +159,8 @@ def sentences(sweep: Sweep) -> Iterator[str]:
     if curve is None:
         if sweep.has_sizes:
             yield f"No knee: a curve needs {knee.FEWEST} measured values."
+        elif any(point.value.isdecimal() for point in sweep.points):
+            yield "No knee: not every value is a number."
         return
     most = f"{formats.quantity(curve.most.rate, sweep.unit)} at {_named(sweep, curve.most)}"
     if curve.knee is None:

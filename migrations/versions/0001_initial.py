@@ -291,6 +291,13 @@ def _results() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_results"),
         sa.UniqueConstraint("job_id", "attempt", "digest", name="uq_results_job_id_attempt_digest"),
     )
+    op.create_index(
+        "ix_results_failed_parity",
+        "results",
+        ["measured_at"],
+        sqlite_where=sa.text("status = 'parity_fail'"),
+        postgresql_where=sa.text("status = 'parity_fail'"),
+    )
     op.create_index("ix_results_measured_at", "results", ["measured_at"])
     op.create_index("ix_results_project_id", "results", ["project", "id"])
     op.create_index("ix_results_revision", "results", ["revision"])

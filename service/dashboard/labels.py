@@ -58,19 +58,6 @@ KINDS = {
 }
 """Kinds of kernel, in a profile."""
 
-MEMORY = {
-    "parameters": "parameters and buffers",
-    "optimizer": "optimizer's state",
-    "kept": "kept beyond the step",
-    "workspace": "cuBLAS workspace",
-    "graphs": "pools of CUDA graphs",
-    "inputs": "inputs",
-    "gradients": "gradients",
-    "activations": "activations",
-    "temporaries": "temporaries of a phase",
-}
-"""Categories of device memory."""
-
 PARITY = {
     ParityStatus.PASS: "it computes what fp32 eager computes",
     ParityStatus.FAIL: "it computes something else",

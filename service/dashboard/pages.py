@@ -90,6 +90,7 @@ def show_overview(
         at=at,
         groups=overview.matching(chosen, at.text),
         best=_best(session, series, now, at),
+        best_shown=BEST_SHOWN,
         marks=finding_data.marks(session),
         any_groups=bool(groups),
         most=MOST_SERIES if len(series) == MOST_SERIES else 0,
@@ -114,14 +115,13 @@ def _best(
     """
     if at.metric != best.METRIC or at.text:
         return []
-    several = [
+    return [
         one
         for one in best.best_among(session, series, now)
         if one.cases > 1
         and at.workload in {"", one.workload}
         and at.hardware in {"", formats.hardware(one.comparability)}
     ]
-    return several[:BEST_SHOWN]
 
 
 @router.get("/runs/{result_id}")

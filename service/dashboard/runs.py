@@ -327,7 +327,7 @@ def at_the_peak(result: contracts.Result) -> list[ShownCategory]:
         return []
     return [
         ShownCategory(
-            labels.MEMORY.get(name, name),
+            formats.MEMORY.get(name, name),
             figures.COLOURS.get(name, figures.OTHER),
             size_b,
             size_b / (held.peak_b or 1),
@@ -338,7 +338,7 @@ def at_the_peak(result: contracts.Result) -> list[ShownCategory]:
 
 def memory(result: contracts.Result) -> figures.Figure | None:
     """Draw the device memory of a step of the first process; None where none was recorded."""
-    return figures.memory(profile(result).memory, labels.MEMORY)
+    return figures.memory(profile(result).memory, formats.MEMORY)
 
 
 def evidence(values: Mapping[str, float]) -> list[ShownEvidence]:

@@ -8,11 +8,12 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Environment, JobState, Purpose, Status
+from benchmarks.contracts import Environment, JobState, Purpose
 from service.history import ranking
 from service.history.queries import latest_of_each_series
 from service.history.run_noise import spreads_of
 from service.models import EnvironmentRow, Exclusion, Job, ResultRow, Revision
+from service.models.results import FAILED_PARITY
 from service.schemas.best import BestCase
 from service.schemas.series import Series
 
@@ -28,7 +29,7 @@ def best_cases(session: Session, now: datetime, workload: str | None = None) -> 
 
 
 def best_among(session: Session, series: Sequence[Series], now: datetime) -> list[BestCase]:
-    """The best cases of histories that were read; two or three queries, however many there are.
+    """The best cases of histories that were read; a few queries for every 500 of them.
 
     ``series`` are of throughput, as `latest_of_each_series` reads `ranking.REVISIONS` of them.
     """
@@ -55,7 +56,7 @@ def _parity_failures(session: Session, since: datetime) -> ranking.Failures:
         )
         .join(Job, Job.id == row.job_id)
         .join(Revision, Revision.name == row.revision)
-        .where(Job.state == JobState.FAILED, row.counted, row.status == Status.PARITY_FAIL)
+        .where(Job.state == JobState.FAILED, row.counted, FAILED_PARITY)
         .where(row.measured_at >= since, ~taken_out.exists())
     )
     rows = [

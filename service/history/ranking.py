@@ -1,9 +1,10 @@
 """Ranks cases by their newest points: the best, those as good, and what it overtook. Pure.
 
 A case is measured on some nights, so one case is surely faster than another only if the difference
-is beyond what their numbers vary from night to night, by the noise of both series. Where neither
-history nor three processes tell the noise, a difference below `UNKNOWN_NOISE` says nothing, and
-none is sure.
+is beyond what their numbers vary from night to night, by the noise of both series. Where a history
+is too short to tell its noise, a difference below `UNKNOWN_NOISE` says nothing, and none is sure.
+
+Another batch, resolution or sequence length is another training: such cases rank apart.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from datetime import datetime, timedelta
 from statistics import median
 
 from benchmarks.catalog import catalog
+from benchmarks.contracts import Case
 from service.analysis.variance import Spread
 from service.history.compare import CALLED, ENOUGH, LEAST_EFFECT, LEAST_EFFECT_ACROSS, SHOWN
 from service.schemas.best import BestCase, Overtaken, RankedCase
@@ -23,7 +25,7 @@ from service.schemas.series import Ratio, Series, SeriesPoint
 LATELY = timedelta(days=30)
 """An older newest point ranks no more: the case is not measured any longer."""
 BEFORE = timedelta(days=14)
-"""How long ago the best was another one, to be told as overtaken."""
+"""Age of the ranking that today's best is compared with."""
 REVISIONS = 30
 """Newest revisions that are looked at: those of a busy day may reach back less than `BEFORE`."""
 UNKNOWN_NOISE = 0.1
@@ -58,17 +60,28 @@ class Standing:
 
 
 def rank(series: Sequence[Series], known: KnownOfCases, now: datetime) -> list[BestCase]:
-    """Name the best case of each workload, preset, kind of hardware and project.
+    """Name the best case of each workload, preset, size, kind of hardware and project.
 
     ``series`` are of throughput, with points that count in the order of revisions.
     """
     groups: dict[tuple[str, ...], list[Series]] = {}
     for one in series:
         hardware = repr(sorted(one.comparability.items()))
-        key = (one.case.workload, one.case.preset, hardware, one.project, one.unit)
+        size = repr(sorted(sizes(one.case).items()))
+        key = (one.case.workload, one.case.preset, size, hardware, one.project, one.unit)
         groups.setdefault(key, []).append(one)
     found = (_best(members, known, now) for _, members in sorted(groups.items()))
     return [best for best in found if best is not None]
+
+
+def sizes(case: Case) -> dict[str, str]:
+    """Return the axes that make it another training: the batch, and sizes of its samples."""
+    known = catalog.axes()
+    return {
+        name: value
+        for name, value in case.axes.items()
+        if name == "batch" or (name in known and known[name].size)
+    }
 
 
 def case_id(case_key: str, project: str, comparability: Mapping[str, str]) -> CaseId:
@@ -86,6 +99,7 @@ def _best(members: Sequence[Series], known: KnownOfCases, now: datetime) -> Best
     return BestCase(
         workload=first.case.workload,
         preset=first.case.preset,
+        sizes=sizes(first.case),
         project=first.project,
         comparability=first.comparability,
         unit=first.unit,
@@ -108,7 +122,10 @@ def _standings(members: Sequence[Series], known: KnownOfCases, at: datetime) -> 
 
 
 def _standing(series: Series, known: KnownOfCases, at: datetime) -> Standing | None:
-    """The newest point at a time; None if it is old, or parity failed since."""
+    """The newest point at a time; None if it is old, or parity failed since.
+
+    A revision has one point, the soundest: what passed again at the same revision may not be it.
+    """
     until = [point for point in series.points if point.measured_at <= at]
     if not until or at - until[-1].measured_at > LATELY or until[-1].value <= 0:
         return None
@@ -121,7 +138,7 @@ def _standing(series: Series, known: KnownOfCases, at: datetime) -> Standing | N
 
 def _baseline(best: Standing, standings: Sequence[Standing]) -> Standing | None:
     case = best.series.case
-    for wanted in (case.model_copy(update={"axes": {}}), catalog.baseline(case)):
+    for wanted in (catalog.baseline(case), case.model_copy(update={"axes": sizes(case)})):
         for one in standings:
             if one.series.case == wanted:
                 return one
@@ -206,16 +223,18 @@ def _half_width(
 def _noise(
     point: SeriesPoint, spread: Spread | None, confidence: float, same_node: bool
 ) -> float | None:
-    """Half-width of one point about what its case gives, on the logarithm.
+    """Half-width of one point about what its case gives, on the logarithm; None where unknown.
 
     From three processes on, it is at least as wide as they themselves say.
     """
-    seen = None
+    both = point.replicates, point.replicates
+    if spread is None:
+        return None
+    apart = spread.apart(both, confidence, same_night=False, same_node=same_node)
+    if apart is None:
+        return None
+    seen = 0.0
     replicated = point.interval == "replicates" and point.replicates >= ENOUGH
     if replicated and point.low is not None and point.high is not None:
         seen = (point.high - point.low) / 2 / point.value
-    if spread is None:
-        return seen
-    both = point.replicates, point.replicates
-    apart = spread.apart(both, confidence, same_night=False, same_node=same_node)
-    return seen if apart is None else max(apart / math.sqrt(2), seen or 0.0)
+    return max(apart / math.sqrt(2), seen)

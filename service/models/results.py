@@ -14,10 +14,13 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     false,
+    text,
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
 from service.models.columns import Base, ProjectOwned, one_per_job
+
+_FAILED_PARITY = "status = 'parity_fail'"
 
 
 class Revision(Base):
@@ -77,7 +80,17 @@ class ResultRow(ProjectOwned, Base):
         Index(None, "revision"),
         Index(None, "measured_at"),
         Index(None, "project", "id"),
+        Index(
+            "ix_results_failed_parity",
+            "measured_at",
+            sqlite_where=text(_FAILED_PARITY),
+            postgresql_where=text(_FAILED_PARITY),
+        ),
     )
+
+
+FAILED_PARITY = text(f"results.{_FAILED_PARITY}")
+"""Condition on results, in the words of the index that finds them."""
 
 
 class TraceRow(Base):

@@ -42,6 +42,8 @@ class BestCase(Document):
 
     workload: str
     preset: str
+    sizes: dict[str, str]
+    """Axes that make it another training, such as ``batch``; empty: as the preset says."""
     project: str
     """Empty: it belongs to none."""
     comparability: dict[str, str]
@@ -49,8 +51,8 @@ class BestCase(Document):
     unit: str
     best: RankedCase
     baseline: RankedCase | None
-    """The case without axes, else that with no axis but those of the input of ``best``; null where
-    neither was measured."""
+    """The case with the input of ``best`` and no other axis, else the one with its sizes only; null
+    where neither was measured lately."""
     over_baseline: Ratio | None
     """Null where ``best`` is the baseline itself."""
     cases: int
@@ -61,4 +63,5 @@ class BestCase(Document):
     as_good: list[RankedCase]
     """Cases that cannot be told from ``best``, the fastest first."""
     overtaken: Overtaken | None
-    """Null where the best is what it was, or is not surely faster."""
+    """Null where the best is what it was or is not surely faster, or the former best failed parity
+    or was not measured lately."""

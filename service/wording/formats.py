@@ -226,6 +226,18 @@ def not_estimated(missing: Sequence[str], runs: int) -> str:
     return f"No effects: {len(missing)} of {runs} runs have no number ({some})."
 
 
+MEMORY = {
+    "parameters": "parameters and buffers",
+    "optimizer": "optimizer's state",
+    "kept": "kept beyond the step",
+    "workspace": "cuBLAS workspace",
+    "graphs": "pools of CUDA graphs",
+    "inputs": "inputs",
+    "gradients": "gradients",
+    "activations": "activations",
+    "temporaries": "temporaries of a phase",
+}
+"""Categories of device memory."""
 PASSES = {"full": "with input", "synth": "without input"}
 
 

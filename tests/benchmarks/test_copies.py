@@ -186,6 +186,11 @@ def packed_for_the_backward_pass(_: nn.Module, x: Tensor) -> Tensor:
         return x.pow(2)
 
 
+def narrowed(_: nn.Module, x: Tensor) -> Tensor:
+    """Of a type that torch promotes to no other."""
+    return x + x.detach().to(torch.float8_e4m3fn).to(torch.float32)
+
+
 def in_order(_: nn.Module, x: Tensor) -> Tensor:
     return x.contiguous().to(torch.float32).reshape(B, N * N).view(B, N, N)
 
@@ -195,7 +200,7 @@ def in_order(_: nn.Module, x: Tensor) -> Tensor:
     [
         *(written_to, written_through_a_view, source_written, kept, weights_before),
         *(repeated, compacted, rounded, computed_wider, used_wide_too, by_a_library, in_order),
-        *(cloned_by_a_library, packed_for_the_backward_pass),
+        *(cloned_by_a_library, packed_for_the_backward_pass, narrowed),
     ],
 )
 def test_copies_that_a_step_needs_or_does_not_make_are_not_told(inside: Inside) -> None:

@@ -210,8 +210,8 @@ def test_what_is_wasted_is_suggested_with_line_and_seconds_the_largest_first() -
     assert suggested(profile) == [
         "Log less often, or tensors that are read later: net.py:12 makes the host wait every 10 "
         "steps (.item()), which with what belongs to it costs 6 ms of each step, 6.0% of it.",
-        "Use the value itself: net.py:9 copies 3 times a step (a clone), which costs 4 ms of each "
-        "step, 4.0% of it.",
+        "Use the value itself: net.py:9 copies 3 times a step (a clone), which takes 4 ms of the "
+        "device, 4.0% of a step.",
     ]
     (only,) = suggested(profile, noise=0.035)
     assert "net.py:12" in only, "the noise of both passes is 5 %, more than the copies cost"

@@ -108,6 +108,15 @@ def test_a_gpu_in_no_table_is_held_to_its_canary_and_that_is_said() -> None:
     assert said.endswith(efficiency.reason)
 
 
+def test_a_cpu_is_held_to_nothing() -> None:
+    """Its canary multiplies in fp32, whatever the arithmetic of the case."""
+    facts = {"hw.device": "cpu"}
+    efficiency = used(counted(MOVING, GPT, facts), [a_run()], 32_768, facts, READINGS)
+    use = efficiency.uses["full"]
+    assert (use.vs_achievable, use.vs_copy) == (None, None)
+    assert efficiency.reason.startswith("Measured on a CPU")
+
+
 def test_a_row_without_an_achievable_rate_takes_that_of_the_canary() -> None:
     facts = H200 | {"hw.gpu.name": "NVIDIA H100 80GB HBM3"}
     efficiency = used(counted(MOVING, GPT, facts), [a_run()], 32_768, facts, READINGS)

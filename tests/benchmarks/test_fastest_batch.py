@@ -3,6 +3,7 @@
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
@@ -89,17 +90,20 @@ def test_no_trial_begins_once_the_time_is_over() -> None:
 
 
 class Saturating(nn.Module):
-    """Takes as long for any batch up to 16, and nearly three times as long for twice as many."""
+    """Takes as long for any batch up to 16, and twice as long for twice as many beyond.
+
+    A clock of its own counts that: two busy cores would tell another time.
+    """
 
     def __init__(self) -> None:
         super().__init__()
+        self.spent_s = 0.0
         self.layer = nn.Linear(4, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         if len(x) > 64:
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        size = max(len(x), 16) / 16
-        time.sleep(0.02 * size**1.5)  # beyond 16 samples a step takes more than in proportion
+        self.spent_s += 0.02 * max(len(x), 16) / 16
         mixed: Tensor = self.layer(x)
         return mixed
 
@@ -127,11 +131,15 @@ def test_the_fastest_batch_is_found_with_real_steps_and_kept_for_later_processes
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, kept = recipe(), tmp_path / "batch" / "one.json"
+    assert isinstance(made.model, Saturating)
+    model = made.model
+    clock = SimpleNamespace(perf_counter=lambda: model.spent_s, monotonic=time.monotonic)
+    monkeypatch.setattr(fastest_batch, "time", clock)
     before = {name: value.clone() for name, value in made.model.state_dict().items()}
     settled, told = fastest_batch.settled(made, CPU, 0, kept)
     assert (settled.batch, settled.fastest_batch) == (16, False)
     assert [one.batch for one in told] == [8, 16, 32, 64]
-    assert 3 * 16 / 0.06 < told[1].rate < 3 * 16 / 0.02
+    assert [one.rate for one in told] == pytest.approx([1_200, 2_400, 2_400, 2_400])
     for name, value in settled.model.state_dict().items():
         assert torch.equal(value, before[name])
     monkeypatch.setattr(fastest_batch, "_tried", None)  # a later process finds what was kept

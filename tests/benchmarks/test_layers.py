@@ -12,7 +12,7 @@ from torch.utils.data import TensorDataset
 
 from benchmarks.contracts import Layer, Layers, Profile
 from benchmarks.diagnosis import module_times
-from benchmarks.measure import checkpointing
+from benchmarks.measure import checkpointing, compilation
 from benchmarks.measure.profile import layers, modules, timeline
 from benchmarks.measure.profile.layers import MODULE, CountedModule
 from benchmarks.measure.profile.reading import Unreadable
@@ -208,6 +208,44 @@ def test_modules_have_their_calls_flops_and_weights() -> None:
     assert (found["h.0"].flops, found[""].flops, found[""].weights_b) == (0, 0, 0)
 
 
+class Taught(nn.Module):
+    """A frozen teacher runs after its student."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.student, self.teacher = (nn.Linear(WIDE, WIDE, bias=False) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        learnt: Tensor = self.student(x)
+        with torch.no_grad():
+            shown: Tensor = self.teacher(x)
+        return learnt - shown
+
+
+def test_the_backward_of_a_student_is_not_its_teachers() -> None:
+    found = measured(Taught())
+    assert (found["student"].flops, found["teacher"].flops) == (2 * PRODUCT, PRODUCT)
+
+
+class Penalised(nn.Module):
+    """Takes a gradient within its forward, as a penalty or a force does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = (Block(1) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.requires_grad_()
+        (slope,) = torch.autograd.grad(self.first(x).sum(), x, create_graph=True)
+        out: Tensor = self.second(slope)
+        return out
+
+
+def test_a_gradient_within_the_forward_does_not_end_what_is_kept() -> None:
+    found = measured(Penalised())
+    assert found["second.mix"].kept_b + found["second"].kept_b > 0
+
+
 def test_memory_that_is_kept_counts_once_and_weights_do_not() -> None:
     found = measured(Net(1, 2))
     activation = B * WIDE * 4
@@ -257,7 +295,14 @@ def compiled_in_place(model: Net) -> nn.Module:
     return model
 
 
-@pytest.mark.parametrize("compiled", [compiled_block, compiled_whole, compiled_in_place])
+def compiled_forward(model: Net) -> nn.Module:
+    model.forward = torch.compile(model.forward, backend="eager")  # type: ignore[method-assign]
+    return model
+
+
+@pytest.mark.parametrize(
+    "compiled", [compiled_block, compiled_whole, compiled_in_place, compiled_forward]
+)
 def test_a_compiled_module_is_unwrapped(compiled: Callable[[Net], nn.Module]) -> None:
     made = trainer(compiled(Net(1, 2)))
     made.step(ring()[0])
@@ -269,7 +314,10 @@ def test_a_compiled_module_is_unwrapped(compiled: Callable[[Net], nn.Module]) ->
 
 
 @pytest.mark.parametrize("options", [{"compile_options": {}}, {"graphs": True}])
-def test_a_compiled_step_is_told_apart_eagerly(options: dict[str, Any]) -> None:
+def test_a_compiled_step_is_told_apart_eagerly(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compilation, "graphs", lambda: 0)  # other tests may have compiled
     made = trainer(Net(1, 1))
     made.recipe = replace(made.recipe, **options)
     assert modules.measure(made, ring()).of == "eager"

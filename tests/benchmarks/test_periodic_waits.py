@@ -27,10 +27,11 @@ from cli.output.console import Console
     ("at", "steps", "every"),
     [
         ([0, 10, 20], 24, 10),
-        ([7, 17], 27, 10),
+        ([7, 17, 27], 37, 10),
         ([1, 3, 5], 6, 2),
-        ([7, 17], 28, None),  # not at 27
-        ([12, 22], 24, None),  # not at 2
+        ([7, 17, 27], 38, None),  # not at 37
+        ([12, 22, 32], 34, None),  # not at 2
+        ([20, 80], 101, None),  # any two have a distance
         ([0, 10, 21], 24, None),
         ([5], 24, None),
         (range(24), 24, None),

@@ -35,6 +35,7 @@ def measured(
     peak_b: int = 70 * GIB,
     retries: int = 0,
     forward_s: float | None = None,
+    batch: int = 8,
 ) -> Result:
     """A result of a GPU whose step takes 0.1 s."""
     profile = a_profile(0.099, {"gemm": 0.099}, COMPUTE).model_copy(update={"memory": memory})
@@ -44,7 +45,7 @@ def measured(
     replicate = profiled(profile, a_pass(0.1)).model_copy(update=update)
     case = Case(workload=workload, preset="full", axes=axes or {})
     result = a_result(replicate, "nanogpt").model_copy(update={"case": case})
-    facts = {"hw.device": "cuda", "hw.gpu.capability": "9.0"}
+    facts = {"hw.device": "cuda", "hw.gpu.capability": "9.0", "flag.batch": str(batch)}
     environment = result.environment.model_copy(update={"facts": facts})
     return result.model_copy(update={"environment": environment})
 
@@ -65,6 +66,24 @@ def test_recomputing_activations_is_told_with_its_bytes_and_its_seconds() -> Non
         "accumulation=2: up to 20.0 GiB less at the peak, with the same update; it costs twice as "
         "many launches."
     )
+
+
+@pytest.mark.parametrize(
+    ("batch", "axes", "told"),
+    [
+        (8, {}, "accumulation=2: "),
+        (3, {}, "Half the batch: "),
+        (8, {"batch": "fastest"}, "Half the batch: "),
+        (1, {}, ""),
+    ],
+)
+def test_a_smaller_batch_is_told_only_where_it_can_be_had(
+    batch: int, axes: dict[str, str], told: str
+) -> None:
+    """Two parts of an odd batch, or the half of one sample, cannot be measured."""
+    case = {"checkpointing": "blocks", **axes}  # so that nothing else is to be told
+    found = make_room(measured(a_memory(), axes=case, batch=batch), GPU)
+    assert [one.sentence[: len(told)] for one in found] == ([told] if told else [])
 
 
 def test_without_phases_the_cost_has_no_seconds() -> None:

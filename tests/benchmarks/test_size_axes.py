@@ -140,3 +140,8 @@ def test_a_model_of_ones_own_has_the_axis_once_its_presets_have_the_size(
     with pytest.raises(catalog.Refused, match="size image, and sized_model:build has batch, len"):
         catalog.normalise(images, "cpu", entry)
     assert possible(normal, "optimizer", "fused", Place(device="cpu"))
+
+
+def test_a_measured_model_may_have_an_axis_of_another_version() -> None:
+    case = Case(workload="my.pkg:build", preset="full", axes={"gone": "x"})
+    assert not possible(case, "accumulation", "2", Place(device="cuda"))

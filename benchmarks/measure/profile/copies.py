@@ -220,5 +220,9 @@ def _kind(source: Tensor, made: Tensor) -> Kind | None:
 
 
 def _lossless(before: torch.dtype, after: torch.dtype) -> bool:
-    same = before.is_floating_point == after.is_floating_point
-    return same and torch.promote_types(before, after) == after
+    if before.is_floating_point != after.is_floating_point:
+        return False
+    try:
+        return torch.promote_types(before, after) == after
+    except RuntimeError:  # float8 and unsigned integers beyond bytes have no promotion
+        return False

@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from benchmarks.contracts import Layers, Profile
+from benchmarks.measure import compilation
 from benchmarks.measure.profile import layers, recording, timeline
 from benchmarks.measure.profile.layers import MODULE, CountedModule
 from benchmarks.measure.timestamps import drain
@@ -59,11 +60,9 @@ def measure(trainer: Trainer, ring: Sequence[Batch]) -> Layers:
 
 
 def _of(recipe: Recipe) -> Literal["step", "eager"]:
-    compiled = recipe.compile_options is not None or any(
-        _COMPILED in vars(module)["_modules"] or module._compiled_call_impl
-        for module in recipe.model.modules()
-    )
-    return "eager" if compiled or recipe.graphs else "step"
+    # FlexAttention stays compiled in these steps too.
+    own = recipe.attention != "flex" and compilation.graphs() > 0
+    return "eager" if recipe.compile_options is not None or own or recipe.graphs else "step"
 
 
 def _uncompiled(recipe: Recipe) -> AbstractContextManager[Any]:
@@ -180,7 +179,8 @@ class _ModuleCounter(TorchDispatchMode):
         return tensor
 
     def give_back(self, tensor: Tensor) -> Tensor:
-        self._in_backward = True
+        """Note that the backward has begun; a gradient within a module's forward is none."""
+        self._in_backward = self._in_backward or not self._inside
         return tensor
 
     def __torch_dispatch__(
@@ -201,8 +201,10 @@ class _ModuleCounter(TorchDispatchMode):
         node = torch._C._current_autograd_node()
         if self._inside:
             if node is None:
-                # Autograd made the operation's node just before, and gave it the last number.
-                self._of_node[torch.autograd._get_sequence_nr() - 1] = self._inside[-1]
+                # Autograd made the operation's node just before, and gave it the last number. An
+                # operation without a node, such as a frozen teacher's, finds that number taken.
+                last = torch.autograd._get_sequence_nr() - 1
+                self._of_node.setdefault(last, self._inside[-1])
             return self._inside[-1]
         return None if node is None else self._of_node.get(node._sequence_nr())
 

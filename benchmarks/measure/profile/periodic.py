@@ -16,7 +16,9 @@ from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch
 
 STEPS = 101
-"""Steps that are watched: two waits that come every 50 are among them."""
+"""Steps that are watched: a wait in the first step and every 50 steps comes three times."""
+LEAST_TIMES = 3
+"""Two waits at any distance would make a period."""
 LEAST_STEPS = 12
 MOST_S = 2.0
 """Longest watch; steps that take longer are watched less often."""
@@ -66,6 +68,8 @@ def period(at: Sequence[int], steps: int) -> int | None:
 
     ``at`` are those of ``steps`` steps at which something was seen, in order.
     """
+    if len(at) < LEAST_TIMES:
+        return None
     gaps = {later - earlier for earlier, later in pairwise(at)}
     if len(gaps) != 1 or gaps == {1}:
         return None

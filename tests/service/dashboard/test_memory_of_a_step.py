@@ -11,14 +11,15 @@ from builders.recorded_memory import a_memory
 
 from benchmarks.contracts import Memory
 from cli.output.result_panel import _memory
-from service.dashboard import figures, labels
+from service.dashboard import figures
 from service.dashboard.runs import at_the_peak, profile
+from service.wording import formats
 
 MIB = 2**20
 
 
 def drawn(memory: Memory | None) -> Any:
-    figure = figures.memory(memory, labels.MEMORY)
+    figure = figures.memory(memory, formats.MEMORY)
     assert figure is not None
     return orjson.loads(str(figures.embed(figure)))
 
@@ -52,7 +53,7 @@ def test_every_category_has_a_name_and_a_colour_of_its_own() -> None:
     from benchmarks.measure.profile.replay import CATEGORIES
 
     assert tuple(figures.COLOURS) == CATEGORIES
-    assert set(labels.MEMORY) == set(CATEGORIES)
+    assert set(formats.MEMORY) == set(CATEGORIES)
     assert len({*figures.COLOURS.values(), figures.OTHER}) == len(CATEGORIES) + 1
 
 
@@ -60,8 +61,8 @@ def test_every_category_has_a_name_and_a_colour_of_its_own() -> None:
 def test_a_step_without_events_has_no_chart(at_s: tuple[float, ...]) -> None:
     curve = (1,) * len(at_s)
     still = a_memory().model_copy(update={"at_s": at_s, "alive_b": {"graphs": curve}})
-    assert figures.memory(still.model_copy(update={"held_b": curve}), labels.MEMORY) is None
-    assert figures.memory(None, labels.MEMORY) is None
+    assert figures.memory(still.model_copy(update={"held_b": curve}), formats.MEMORY) is None
+    assert figures.memory(None, formats.MEMORY) is None
 
 
 def test_a_curve_needs_a_value_for_each_instant() -> None:
@@ -73,11 +74,8 @@ def test_a_curve_needs_a_value_for_each_instant() -> None:
 
 def test_a_terminal_tells_the_peak_and_the_lines_that_hold_most() -> None:
     rows = list(_memory(a_memory()))
-    assert rows[0] == (
-        "memory",
-        "of 1.00 GiB at the peak: 30\u00a0MiB activations, 10\u00a0MiB parameters".replace(
-            "1.00 ", "1\u00a0"
-        ),
+    assert rows[0][1].replace(formats.NBSP, " ") == (
+        "40 MiB of 1 GiB at the peak: 30 MiB activations, 10 MiB parameters and buffers"
     )
     assert rows[1:] == [("holds", "30\u00a0MiB of activations at model.py:7")]
 

@@ -101,8 +101,10 @@ def test_a_baseline_with_the_input_of_the_best_stands_in_for_one_without_axes() 
     assert best.over_baseline is not None
     assert (best.baseline.case.axes, best.over_baseline.value) == (base, 1.5)
     with_plain = only(of(*found, measured(PLAIN, {40: 50.0})))
-    assert with_plain.over_baseline is not None
-    assert with_plain.over_baseline.value == 3.0
+    assert with_plain.over_baseline == best.over_baseline, "the same input goes before"
+    only_plain = only(of(found[1], measured(PLAIN, {40: 50.0})))
+    assert only_plain.over_baseline is not None
+    assert only_plain.over_baseline.value == 3.0
     alone = only(of(measured(PLAIN, {40: 50.0})))
     assert alone.baseline == alone.best
     assert alone.over_baseline is None
@@ -160,17 +162,29 @@ def test_where_no_noise_is_known_less_than_ten_per_cent_is_no_difference() -> No
     assert [one.series_id for one in only(of(*found, noise=None)).as_good] == ["bf16"]
 
 
-def test_three_processes_tell_their_own_noise() -> None:
-    fast, other = measured(COMPILED, {}), measured(BF16, {})
+def test_processes_of_one_night_do_not_tell_what_another_night_gives() -> None:
+    """Three of each, within 0.1 %, and no history that tells the noise."""
     exact = {"interval": "replicates", "replicates": 3}
-    tight, wide = ({"low": 99.0, "high": 101.0}, {"low": 90.0, "high": 110.0})
-    for bounds, as_good in ((tight, []), (wide, ["bf16"])):
-        points = lone(40, 105.0, low=104.0, high=106.0, **exact), lone(40, 100.0, **exact, **bounds)
-        found = [
-            series(p, id=o.id, case=o.case) for p, o in zip(points, (fast, other), strict=True)
-        ]
-        best = only(of(*found, noise=None))
-        assert [one.series_id for one in best.as_good] == as_good
+    old = measured(BF16, nights(1, 40, 100.0))
+    case = Case(workload="resnet50", preset="full", axes=COMPILED)
+    new = series(lone(40, 101.2, low=101.1, high=101.3, **exact), id="new", case=case)
+    best = only(of(old, new, noise=None))
+    assert best.overtaken is None
+    assert [one.series_id for one in best.as_good] == ["bf16"]
+    assert best.best.series_id == "new"
+
+
+@pytest.mark.parametrize("size", [{"batch": "512"}, {"resolution": "32"}])
+def test_another_size_is_another_training_and_ranks_apart(size: dict[str, str]) -> None:
+    small = measured(size, {40: 9_000.0}, id="small")
+    fast = measured(size | BF16, {40: 18_000.0}, id="fast")
+    found = of(measured(PLAIN, {40: 400.0}), measured(COMPILED, {40: 1_600.0}), small, fast)
+    told = {tuple(best.sizes.items()): best for best in found}
+    assert {sizes: best.best.value for sizes, best in told.items()} == {
+        (): 1_600.0,
+        tuple(size.items()): 18_000.0,
+    }
+    assert {best.over_baseline.value for best in found if best.over_baseline} == {4.0, 2.0}
 
 
 def test_a_best_that_is_passed_is_overtaken_with_case_revision_and_interval() -> None:
