@@ -2,6 +2,8 @@
 
 import gc
 import importlib
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -331,3 +333,24 @@ def test_the_order_in_which_axes_are_applied_does_not_matter(context: Context) -
             recipe = importlib.import_module(f"benchmarks.axes.{name}").apply(chosen[name], recipe)
         made.append(recipe)
     assert made[0] == made[1]
+
+
+IN_FORCE = """
+import importlib, torch
+from benchmarks.measure import flags
+from benchmarks.workload import Recipe
+from torch import nn
+from torch.utils.data import TensorDataset
+recipe = Recipe(nn.Linear(1, 1), lambda m, b: m(b[0]).sum(), torch.optim.SGD, nn.Module.parameters,
+                TensorDataset(torch.zeros(1, 1)), batch=1)
+torch.zeros(1, device="cuda")
+flags.put_in_force(importlib.import_module("benchmarks.axes.allocator").apply("expandable", recipe))
+held = torch.empty(2**30, dtype=torch.uint8, device="cuda")
+assert any(one["is_expandable"] for one in torch.cuda.memory_snapshot())
+"""
+
+
+@pytest.mark.gpu
+def test_expandable_segments_are_in_force_on_a_gpu() -> None:
+    """In a process of its own: the setting stays."""
+    subprocess.run([sys.executable, "-c", IN_FORCE], check=True, timeout=120)

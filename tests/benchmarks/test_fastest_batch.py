@@ -210,3 +210,27 @@ def test_a_pair_of_which_each_searches_for_its_batch_is_not_measured_in_turn() -
     assert Policy().in_turn("unet:full batch=64")
     assert not Policy().in_turn("unet:full batch=fastest")
     assert not Policy().in_turn("unet:full batch=auto precision=bf16")
+
+
+@pytest.mark.gpu
+def test_the_fastest_batch_of_a_transformer_on_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("THROUGHLINE_CACHE_DIR", str(tmp_path))
+    axes = {"batch": "fastest", "sequence": "256", "precision": "bf16", "optimizer": "fused"}
+    protocol = {"warmup_max_s": 1.5, "warmup_min_s": 0.5, "settle_max_s": 0.0}
+    protocol |= {"window_min_s": 0.5, "window_max_s": 1.0}
+    spec = ProcessSpec(
+        case=Case(workload="nanogpt", preset="tiny", axes=axes),
+        protocol=Protocol.model_validate(protocol),
+    )
+    result = session.measure(spec, torch.device("cuda"), Reporter(None, "fastest"))
+    assert result.status is Status.OK, result.reason
+    tried = {one.batch: one for one in result.batches_tried}
+    batch = int(result.environment.facts["flag.batch"])
+    best = max(one.rate for one in tried.values())
+    assert len(tried) >= 5
+    assert tried[batch].rate * 1.01 >= best
+    assert all(one.rate * 1.01 < best for one in tried.values() if one.batch < batch)
+    assert result.batch_items == 256 * batch
+    assert result.replicates[0].synth.rate == pytest.approx(tried[batch].rate, rel=0.3)

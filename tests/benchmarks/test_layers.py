@@ -155,7 +155,7 @@ class Net(nn.Module):
         return x
 
 
-def trainer(model: nn.Module, **options: Any) -> Trainer:
+def trainer(model: nn.Module, device: str = "cpu", **options: Any) -> Trainer:
     recipe = Recipe(
         model=model,
         loss=lambda model, batch: model(batch[0]).pow(2).mean(),
@@ -165,11 +165,11 @@ def trainer(model: nn.Module, **options: Any) -> Trainer:
         batch=B,
         optimizer_options={"lr": 1e-3},
     )
-    return Trainer(replace(recipe, **options), torch.device("cpu"))
+    return Trainer(replace(recipe, **options), torch.device(device))
 
 
-def ring(size: int = B) -> list[Batch]:
-    return [(torch.randn(size, WIDE),)]
+def ring(size: int = B, device: str = "cpu") -> list[Batch]:
+    return [(torch.randn(size, WIDE, device=device),)]
 
 
 def measured(model: nn.Module, **options: Any) -> dict[str, Layer]:
@@ -185,9 +185,14 @@ def no_hooks(model: nn.Module) -> bool:
 PRODUCT = 2 * B * WIDE * WIDE
 
 
-def test_a_block_that_does_its_work_eight_times_is_found_in_real_steps() -> None:
-    model = Net(1, 1, 8, 1)
-    found = modules.measure(trainer(model), ring(4096))
+@pytest.mark.parametrize(
+    ("device", "size"), [("cpu", 4_096), pytest.param("cuda", 2**20, marks=pytest.mark.gpu)]
+)
+def test_a_block_that_does_its_work_eight_times_is_found_in_real_steps(
+    device: str, size: int
+) -> None:
+    model = Net(1, 1, 8, 1).to(device)
+    found = modules.measure(trainer(model, device), ring(size, device))
     quiet = found.model_copy(update={"noise": 0.0})  # other tests may share the machine
     odd = module_times.odd_one(quiet)
     assert odd is not None

@@ -179,8 +179,9 @@ def build(size, context):
 """
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_a_planted_copy_and_a_planted_wait_in_a_users_own_model_are_suggested_with_their_lines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "planted.py").write_text(PLANTED, encoding="utf-8")
     lines = [line.strip() for line in PLANTED.splitlines()]
@@ -192,7 +193,7 @@ def test_a_planted_copy_and_a_planted_wait_in_a_users_own_model_are_suggested_wi
     monkeypatch.setenv("THROUGHLINE_CACHE_DIR", str(tmp_path / "cache"))
     case = Case(workload="planted:build")
     spec = ProcessSpec(case=case, protocol=Protocol.model_validate(protocol))
-    result = session.measure(spec, torch.device("cpu"), Reporter(None, "planted"))
+    result = session.measure(spec, torch.device(device), Reporter(None, "planted"))
     result = conclude.concluded(result)
     replicate = result.replicates[0]
     assert replicate.profile is not None
@@ -200,7 +201,8 @@ def test_a_planted_copy_and_a_planted_wait_in_a_users_own_model_are_suggested_wi
     assert (copy.kind, copy.source, copy.calls) == ("clone", f"planted.py:{clone}", 4)
     (wait,) = replicate.profile.synchronizations
     assert (wait.source, wait.every) == (f"planted.py:{item}", 10)
-    assert wait.cost_s == pytest.approx(0.003, rel=0.3)
+    assert wait.cost_s is not None
+    assert 0.002 < wait.cost_s < 0.01, "30 ms every tenth step, and what a busy machine adds"
     assert result.verdict is not None
     suggested = " ".join(one.sentence for one in result.verdict.suggestions)
     assert f"planted.py:{item} makes the host wait every 10 steps" in suggested
