@@ -34,6 +34,7 @@ from benchmarks.contracts import (
     Synchronization,
     Telemetry,
     Trace,
+    TriedBatch,
     Verdict,
     Warmup,
     Window,
@@ -221,6 +222,7 @@ def measured(plan: Plan, number: int, at: datetime, random: np.random.Generator)
         if plan.gpu
         else (),
         canary=_canary(at) if plan.gpu else None,
+        batches_tried=_tried(plan.batch, rate) if plan.gpu else (),
         flags=("clock_unstable",) if plan.gpu and plan.case.axes.get("compile") else (),
         repro=f"python -m benchmarks {plan.case.workload} "
         + " ".join(f"{axis}={value}" for axis, value in plan.case.axes.items())
@@ -258,6 +260,14 @@ def noisy(plan: Plan, number: int, at: datetime, random: np.random.Generator) ->
             "replicates": result.replicates[:1],
             "verdict": verdict,
         }
+    )
+
+
+def _tried(batch: int, rate: float) -> tuple[TriedBatch, ...]:
+    """Half the batch is slower; twice as many samples bring nothing."""
+    return tuple(
+        TriedBatch(batch=size, rate=share * rate, peak_memory_b=size * 2**26)
+        for size, share in ((batch // 2, 0.8), (batch, 1.0), (2 * batch, 1.005))
     )
 
 

@@ -281,6 +281,14 @@ def test_a_run_says_which_lines_cost_most(pages: TestClient, addresses: dict[str
     assert "Most expensive operations" not in pages.get(addresses["run on a CPU"]).text
 
 
+def test_a_run_says_which_batches_were_tried(pages: TestClient, addresses: dict[str, str]) -> None:
+    text = pages.get(addresses["run"]).text
+    card = text.partition('aria-labelledby="batches"')[2].partition("</section>")[0]
+    assert card.count("<tr>") == 4  # its head, half the batch, the batch and twice the batch
+    assert card.count("measured</span>") == 1
+    assert "Batches that were tried" not in pages.get(addresses["run on a CPU"]).text
+
+
 def test_a_run_names_the_block_that_is_slower_than_its_like(
     pages: TestClient, seeded: Seeded, addresses: dict[str, str]
 ) -> None:
