@@ -183,7 +183,7 @@ PLANS = (
 
 def facts_of(plan: Plan, number: int) -> dict[str, str]:
     """Give the environment in which this revision was measured."""
-    facts = dict(GPU_FACTS if plan.gpu else CPU_FACTS)
+    facts = dict(GPU_FACTS if plan.gpu else CPU_FACTS) | {"flag.batch": str(plan.batch)}
     if number >= STACK_CHANGES_AT:
         facts["sw.torch"] = "2.13.0+cu130" if plan.gpu else "2.13.0+cpu"
         if plan.gpu:
