@@ -35,6 +35,9 @@ WorkerDevice = Annotated[
     typer.Option("--device", envvar="THROUGHLINE_DEVICE", help="auto, cpu, cuda or cuda:N."),
 ]
 Preset = Annotated[str | None, typer.Option(help="Size of the case: full on a GPU, tiny on a CPU.")]
+Protocol = Annotated[
+    str | None, typer.Option(help="How to time, as JSON, such as '{\"window_max_s\": 5}'.")
+]
 DataRoot = Annotated[
     Path | None, typer.Option(help="Your own images or tokens instead of the built-in data.")
 ]

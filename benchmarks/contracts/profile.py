@@ -108,7 +108,7 @@ class Layers(Contract):
     outside_s: Seconds
     """Device seconds outside of all modules: loss, optimizer, gradients that are added up."""
     noise: Number = 0.0
-    """How far times differ from step to step: their range as a share, weighted by time."""
+    """Ranges of the times between the steps, all modules together, as a share of their times."""
     modules: tuple[Layer, ...] = Field(max_length=500)
     """In the model's order; modules further within count where they lie."""
 

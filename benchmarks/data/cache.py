@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import json
 import os
 import shutil
 import sys
@@ -23,6 +25,12 @@ def cache_folder() -> Path:
     named = os.environ.get("THROUGHLINE_CACHE_DIR")
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(named) if named else Path(home) / "throughline"
+
+
+def kept_file(folder: Path, key: object) -> Path:
+    """Return the file in ``folder`` that keeps what was found for ``key``, a value of JSON."""
+    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+    return folder / f"{digest[:32]}.json"
 
 
 def made_once(folder: Path, what: str, make: Callable[[Path], None]) -> Path:

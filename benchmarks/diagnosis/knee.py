@@ -26,7 +26,7 @@ class SizePoint:
     rate: float
     """Above zero."""
     half_width: float = 0.0
-    """Of its 95 % interval, in the rate's unit."""
+    """Half of the rate's 95 % interval, in its unit."""
 
 
 @dataclass(frozen=True)

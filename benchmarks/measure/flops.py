@@ -7,8 +7,6 @@ not counted.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,6 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from benchmarks import contracts, workload_module
 from benchmarks.catalog import catalog
+from benchmarks.data.cache import kept_file
 from benchmarks.diagnosis import peaks
 from benchmarks.diagnosis.efficiency import counted
 from benchmarks.diagnosis.peaks import Peak
@@ -87,8 +86,7 @@ def _kept(
 ) -> contracts.Work:
     eager, row = parity_check.base_of(case), peaks.match(facts)
     key = [KEPT, eager.model_dump(mode="json"), batch, parity_check.depends(facts), repr(row)]
-    name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
-    path = context.cache / "work" / f"{name}.json"
+    path = kept_file(context.cache / "work", key)
     with suppress(OSError, ValueError):
         return contracts.Work.model_validate_json(path.read_bytes())
     parity_check.free(context.device)

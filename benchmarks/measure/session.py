@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
-import json
 import shlex
 import time
 import traceback
@@ -18,7 +16,7 @@ import torch
 from benchmarks import contracts, workload_module
 from benchmarks.catalog import catalog
 from benchmarks.catalog.metrics import sample
-from benchmarks.data.cache import cache_folder
+from benchmarks.data.cache import cache_folder, kept_file
 from benchmarks.diagnosis import parity, sanity
 from benchmarks.diagnosis.conclude import concluded
 from benchmarks.diagnosis.merge import samples
@@ -32,11 +30,10 @@ from benchmarks.measure import (
     flags,
     flops,
     graphs,
-    parity_check,
 )
 from benchmarks.measure.failures import classify
 from benchmarks.measure.in_turn import Baton, OtherSideGone
-from benchmarks.measure.parity_check import PHASE, Check
+from benchmarks.measure.parity_check import PHASE, Check, depends
 from benchmarks.measure.passes import Passes
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.startup import Startup
@@ -247,9 +244,8 @@ class _Session:
             return recipe
         context = self._context
         facts = capture(context.device, {"sw.model": code}, recipe.data_name).facts
-        key = [self._case.model_dump(mode="json"), parity_check.depends(facts)]
-        name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
-        kept = context.cache / "batch" / f"{name}.json"
+        key = [self._case.model_dump(mode="json"), depends(facts)]
+        kept = kept_file(context.cache / "batch", key)
         recipe, self._tried = fastest_batch.settled(recipe, context.device, context.seed, kept)
         return recipe
 

@@ -36,9 +36,7 @@ def sweep(
     ],
     preset: options.Preset = None,
     device: options.Device = None,
-    protocol: Annotated[
-        str | None, typer.Option(help="How to time, as JSON, such as '{\"window_max_s\": 5}'.")
-    ] = None,
+    protocol: options.Protocol = None,
     tier: Annotated[
         precision_tiers.Tier,
         typer.Option(help="How sure: quick (1 process), standard (3) or gate (5)."),

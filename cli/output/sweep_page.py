@@ -90,8 +90,7 @@ def figure(sweep: Sweep) -> frame.Figure:
 
 
 def _line(sweep: Sweep) -> frame.Figure:
-    order = sorted(sweep.measured, key=lambda p: float(p.value)) if sweep.has_sizes else None
-    points = order or sweep.measured
+    points = sorted(sweep.measured, key=lambda p: float(p.value) if sweep.has_sizes else 0.0)
     told = [rate(point) for point in points]
     halves = [0.0 if one.high is None else one.high - one.value for one in told]
     return {

@@ -26,13 +26,12 @@ class SweepPoint:
 
     @property
     def is_measured(self) -> bool:
-        """Whether there is a throughput."""
+        """Return True if it has a throughput."""
         return self.result.status is Status.OK
 
     def metric(self, name: str) -> Summary | None:
         """Summarise a metric, if it was measured."""
-        samples = (one for one in self.result.samples if one.metric == name)
-        found = next(samples, None)
+        found = next((one for one in self.result.samples if one.metric == name), None)
         return None if found is None else summarise(found)
 
 
@@ -62,7 +61,7 @@ class Sweep:
 
     @property
     def has_sizes(self) -> bool:
-        """Whether each value is a number, so that there is a curve over it."""
+        """Return True if each value is a number: then there is a curve."""
         return all(point.value.isdecimal() for point in self.points)
 
     def curve(self) -> knee.Curve | None:

@@ -85,7 +85,7 @@ def sizes(case: Case) -> dict[str, str]:
 
 
 def case_id(case_key: str, project: str, comparability: Mapping[str, str]) -> CaseId:
-    """What a failure and a series of one case have in common."""
+    """Return the key by which failures are matched to the series of their case."""
     return case_key, project, frozenset(comparability.items())
 
 
@@ -115,7 +115,7 @@ def _best(members: Sequence[Series], known: KnownOfCases, now: datetime) -> Best
 
 
 def _standings(members: Sequence[Series], known: KnownOfCases, at: datetime) -> list[Standing]:
-    """Where each case stood at a time, the fastest first."""
+    """Rank the cases as they were at a time, the fastest first."""
     found = (_standing(one, known, at) for one in members)
     standings = [standing for standing in found if standing is not None]
     return sorted(standings, key=lambda one: (-one.point.value, one.series.case.key))
@@ -212,11 +212,10 @@ def _half_width(
 ) -> float | None:
     """Half-width of the ratio of two cases, on the logarithm; None where a noise is unknown."""
     same_node = one.point.worker == other.point.worker
-    halves = [
+    first, second = (
         _noise(standing.point, known.spreads.get(standing.series.id), confidence, same_node)
         for standing in (one, other)
-    ]
-    first, second = halves
+    )
     return None if first is None or second is None else math.hypot(first, second)
 
 

@@ -56,7 +56,7 @@ class BestCase(Document):
     over_baseline: Ratio | None
     """Null where ``best`` is the baseline itself."""
     cases: int
-    """How many were ranked."""
+    """Number of cases that were ranked."""
     median: float
     """Throughput of the middle case."""
     worst: float

@@ -13,9 +13,8 @@ NAMED = 2
 
 def case_name(case: Case) -> str:
     """Name a case by what it sets: ``compile=default precision=bf16``, or ``all defaults``."""
-    return " ".join(f"{axis}={value}" for axis, value in sorted(case.axes.items())) or (
-        "all defaults"
-    )
+    settings = (f"{axis}={value}" for axis, value in sorted(case.axes.items()))
+    return " ".join(settings) or "all defaults"
 
 
 def beside(best: Case, other: Case) -> str:

@@ -81,7 +81,7 @@ class CopyWatch:
         self._turned: set[int] = set()
         """Storages of which the measured code itself made a transposed view."""
         self._readers: dict[int, list[tuple[str, bool]]] = defaultdict(list)
-        """Of each copy: names of what read it, and whether that was a view."""
+        """By copy: the operations that read it, and whether each made a view."""
 
     def note(
         self, func: Any, given: Sequence[Tensor], made: Sequence[Tensor], call: Any, asked: Asked

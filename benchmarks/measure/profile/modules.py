@@ -24,6 +24,7 @@ from torch.utils.flop_counter import flop_registry
 from benchmarks.contracts import Layers, Profile
 from benchmarks.measure import compilation
 from benchmarks.measure.profile import layers, recording, timeline
+from benchmarks.measure.profile.forwards import Forwards
 from benchmarks.measure.profile.layers import MODULE, CountedModule
 from benchmarks.measure.timestamps import drain
 from benchmarks.measure.trainer import Trainer
@@ -157,7 +158,7 @@ class _ModuleCounter(TorchDispatchMode):
         self.flops: Counter[str] = Counter()
         self.kept_b: Counter[str] = Counter()
         self._inside: list[str] = []
-        self._of_node: dict[int, str] = {}
+        self._forwards: Forwards[str] = Forwards()
         self._seen = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
         self._in_backward = False
 
@@ -201,12 +202,9 @@ class _ModuleCounter(TorchDispatchMode):
         node = torch._C._current_autograd_node()
         if self._inside:
             if node is None:
-                # Autograd made the operation's node just before, and gave it the last number. An
-                # operation without a node, such as a frozen teacher's, finds that number taken.
-                last = torch.autograd._get_sequence_nr() - 1
-                self._of_node.setdefault(last, self._inside[-1])
+                self._forwards.note(self._inside[-1])
             return self._inside[-1]
-        return None if node is None else self._of_node.get(node._sequence_nr())
+        return None if node is None else self._forwards.behind(node)
 
 
 def _weights_b(model: nn.Module, names: Names) -> Counter[str]:

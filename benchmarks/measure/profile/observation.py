@@ -12,7 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -26,6 +26,7 @@ from torch.utils.flop_counter import flop_registry
 
 from benchmarks.contracts import Demand, NeedlessCopy, Synchronization
 from benchmarks.measure.profile.copies import COPYING, Asked, CopyWatch
+from benchmarks.measure.profile.forwards import Forwards
 from benchmarks.measure.profile.reading import AT, COPY
 
 _ALLOCATES = ("aten.empty", "aten.new_empty", "aten.detach", "aten.lift_fresh", "profiler.")
@@ -88,7 +89,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.observed = Observation()
         self.copies = CopyWatch()
         self._device = device
-        self._lines: dict[int, tuple[str, bool]] = {}
+        self._forwards: Forwards[Asked] = Forwards()
 
     def __torch_dispatch__(
         self,
@@ -101,8 +102,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         asked = self._asked(sys._getframe(1))
         with torch.profiler.record_function(AT + asked.line), self._numbered(func):
             out = func(*args, **(kwargs or {}))
-        given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        made = [leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor)]
+        given, made = _tensors((args, kwargs)), _tensors(out)
         self._note_demand(func, given, made, (args, kwargs or {}, out))
         self._note_wait(func, given, made, (args, kwargs or {}), asked.line)
         self.copies.note(func, given, made, (args, kwargs or {}), asked)
@@ -118,14 +118,14 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """The workload's line behind the present operation, through autograd where need be."""
         node = torch._C._current_autograd_node()
         if node is not None:
-            return Asked(*self._lines.get(node._sequence_nr(), ("", False)), backward=True)
+            forward = self._forwards.behind(node) or Asked("", directly=False, backward=True)
+            return replace(forward, backward=True)
         line = line_of(frame)
         directly = bool(line) and nearest(frame, _PASSES_ON) == line
-        # The node of this operation was made just before it came here, and took the last number.
-        last = torch.autograd._get_sequence_nr() - 1
+        asked = Asked(line, directly, backward=False)
         if line:
-            self._lines.setdefault(last, (line, directly))
-        return Asked(line, directly, backward=False)
+            self._forwards.note(asked)
+        return asked
 
     def _note_demand(
         self, func: Any, given: Sequence[Tensor], made: Sequence[Tensor], call: tuple[Any, Any, Any]
@@ -165,6 +165,10 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.observed.waits[what, line or nearest(sys._getframe(2))] += 1
 
 
+def _tensors(tree: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
+
+
 class WaitObserver(Observer):  # type: ignore[no-untyped-call]
     """Watches only what waits for the device."""
 
@@ -178,10 +182,9 @@ class WaitObserver(Observer):  # type: ignore[no-untyped-call]
         """Run ``func``, and note it if the host waits for it."""
         out = func(*args, **(kwargs or {}))
         if str(func._overloadpacket) in (*_READS_BACK, *_COPIES):
-            given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-            made = [leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor)]
             line = self._asked(sys._getframe(1)).line
-            self._note_wait(func, given, made, (args, kwargs or {}), line)
+            call = args, kwargs or {}
+            self._note_wait(func, _tensors((args, kwargs)), _tensors(out), call, line)
         return out
 
 

@@ -52,7 +52,7 @@ def watch(trainer: Trainer, ring: Sequence[Batch], into: Observation) -> None:
         return
     for wait, at in seen.items():
         if (every := period(at, steps)) is not None:
-            # What CUDA reported in the one step that it watched can only be this wait.
+            # CUDA may have reported this wait too, by its line, in the one step that it watched.
             for other in {other for other in into.waits if other[1] == wait[1]} - seen.keys():
                 del into.waits[other]
             into.every[wait], into.waits[wait] = every, calls[wait]

@@ -85,7 +85,7 @@ class _Life:
 
 @dataclass(frozen=True, slots=True)
 class _Instant:
-    """What is alive after the event at one place."""
+    """Bytes alive after one event."""
 
     place: int
     at_s: float
