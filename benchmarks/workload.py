@@ -107,6 +107,9 @@ class Recipe:
     on the device never come to it."""
     prefetch: bool = False
     """Copy the next batch on a stream of its own, beside the computation."""
+    kernels: Mapping[str, Callable[[Recipe], Recipe]] = field(default_factory=dict)
+    """Kernels of the workload's own by name: each function returns the recipe with that kernel in
+    the model or the loss. The weights stay as they are."""
     draw: Callable[[Batch], Batch] | None = None
     """Adds to a batch what the loss would else draw at random by itself, on the batch's device.
     Parity draws once, as compilers and memory layouts each have random numbers of their own."""

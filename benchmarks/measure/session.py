@@ -264,22 +264,19 @@ def _repro(case: contracts.Case, spec: contracts.ProcessSpec) -> str:
 
 
 def build(case: contracts.Case, context: Context) -> Recipe:
-    """The workload's recipe with every axis of the normalised ``case`` applied."""
+    """The workload's recipe with every axis of the normalised ``case`` applied.
+
+    A user's own model is then put on the device, in train mode.
+    """
     torch.manual_seed(context.seed)
-    recipe = _proposed(case, context)
+    module = workload_module.load(case.workload)
+    made = module.build(Sizes(catalog.sizes(case, module.entry)), context)
+    recipe = check_recipe.recipe(made, case.workload)
     for name, value in catalog.settings(case).items():
         if catalog.axes()[name].size:  # it was built with that size
             continue
         axis = importlib.import_module(f"benchmarks.axes.{name}")
         recipe = axis.apply(value, recipe)
-    return recipe
-
-
-def _proposed(case: contracts.Case, context: Context) -> Recipe:
-    """Build the workload's recipe; a user's own model is put on the device, in train mode."""
-    module = workload_module.load(case.workload)
-    made = module.build(Sizes(catalog.sizes(case, module.entry)), context)
-    recipe = check_recipe.recipe(made, case.workload)
     if catalog.is_user_model(case.workload):
         recipe.model.to(context.device).train()
     return recipe
