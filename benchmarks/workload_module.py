@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from benchmarks.catalog.catalog import Refused, WorkloadEntry
 
 DEFAULT_PRESETS: Mapping[str, Mapping[str, int]] = {"full": {}, "tiny": {}}
 """Of a module without ``PRESETS``: `build` gets no sizes and decides by itself."""
+_NATIVE = frozenset({".cu", ".cuh", ".cpp", ".cc", ".c", ".h", ".hpp", ".so"})
+"""Files of a compiled kernel: its sources, and libraries built beside them."""
 
 
 class Sizes(dict[str, int]):
@@ -108,20 +111,27 @@ def _entry(name: str, module: ModuleType) -> WorkloadEntry:
 
 
 def _code_digest(module: ModuleType) -> str:
-    """One digest over the user's imported code: the files beside the module, none that is
-    installed."""
+    """One digest over the user's imported code, none that is installed, and all of its native code,
+    as nothing says which of that is loaded."""
     top = sys.modules[module.__name__.partition(".")[0]]
     root = _root(top)
     if root is None:
         return ""
     digest = hashlib.sha256()
-    for path in sorted(
-        {path for imported in list(sys.modules.values()) if (path := _file(imported))}
-    ):
-        if path.is_relative_to(root) and not _installed(path.relative_to(root)):
+    imported = {path for one in list(sys.modules.values()) if (path := _file(one))}
+    for path in sorted({path for path in imported if path.is_relative_to(root)} | _native(root)):
+        if not _installed(path.relative_to(root)):
             digest.update(str(path.relative_to(root)).encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def _native(root: Path) -> set[Path]:
+    found = set()
+    for folder, below, names in os.walk(root):
+        below[:] = [name for name in below if name[0] != "." and not _installed(Path(name))]
+        found |= {Path(folder, name) for name in names if Path(name).suffix in _NATIVE}
+    return {path for path in found if path.is_file()}
 
 
 def _root(top: ModuleType) -> Path | None:
