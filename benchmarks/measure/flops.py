@@ -85,26 +85,50 @@ def _kept(
     build: Callable[[contracts.Case, Context], Recipe],
 ) -> contracts.Work:
     eager, row = parity_check.base_of(case), peaks.match(facts)
-    key = [KEPT, eager.model_dump(mode="json"), batch, parity_check.depends(facts), repr(row)]
+    own = {name: value for name, value in case.axes.items() if name == "kernel"}
+    eagerly = eager.model_dump(mode="json")
+    key = [KEPT, eagerly, batch, parity_check.depends(facts), repr(row), *own.values()]
     path = kept_file(context.cache / "work", key)
     with suppress(OSError, ValueError):
         return contracts.Work.model_validate_json(path.read_bytes())
-    parity_check.free(context.device)
-    # Few samples of two sizes: nothing for cuDNN to try its algorithms on.
-    recipe = replace(build(eager, context), batch=batch, cudnn_benchmark=False)
-    flags.put_in_force(recipe)
-    module = workload_module.load(case.workload)
-    size = catalog.sizes(case, module.entry)
-    work = count(
-        Trainer(recipe, context.device),
-        batch_source.first(recipe, min(recipe.batch, MORE)),
-        module.flops(size) if module.flops is not None else None,
-        None if row is None else (row, peaks.dtype(facts)),
-    )
+    peak = None if row is None else (row, peaks.dtype(facts))
+    work = _counted(eager, batch, context, build, peak)
+    if own:
+        fused = eager.model_copy(update={"axes": {**eager.axes, **own}})
+        work = _with_kernel(work, _counted(fused, batch, context, build, peak))
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(work.model_dump_json(), encoding="utf-8")
     return work
+
+
+def _counted(
+    eager: contracts.Case,
+    batch: int,
+    context: Context,
+    build: Callable[[contracts.Case, Context], Recipe],
+    peak: tuple[Peak, str] | None,
+) -> contracts.Work:
+    parity_check.free(context.device)
+    # Few samples of two sizes: nothing for cuDNN to try its algorithms on.
+    recipe = replace(build(eager, context), batch=batch, cudnn_benchmark=False)
+    flags.put_in_force(recipe)
+    module = workload_module.load(eager.workload)
+    size = catalog.sizes(eager, module.entry)
+    return count(
+        Trainer(recipe, context.device),
+        batch_source.first(recipe, min(recipe.batch, MORE)),
+        module.flops(size) if module.flops is not None else None,
+        peak,
+    )
+
+
+def _with_kernel(eager: contracts.Work, own: contracts.Work) -> contracts.Work:
+    """The work of a case with a kernel of its own: the FLOPs of eager, which are all counted, and
+    the traffic of the kernel. Without all of its FLOPs there is no roofline."""
+    complete = own.flops_per_item >= eager.flops_per_item
+    roof_s = own.roof_s if complete else None
+    return eager.model_copy(update={"moved_b": own.moved_b, "roof_s": roof_s})
 
 
 def count(
