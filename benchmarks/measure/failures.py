@@ -38,7 +38,7 @@ def classify(error: BaseException, batch: int) -> tuple[Status, str]:
             "choose a smaller batch=, or a precision that needs less."
         )
     if any(type(link).__module__.startswith(_COMPILERS) for link in chain):
-        return Status.COMPILE_ERROR, _compile_sentence(text)
+        return Status.COMPILE_ERROR, _compile_sentence(error)
     if _SHARED_MEMORY.search(text):
         return Status.RUNTIME_ERROR, (
             "A loader process died for lack of shared memory: enlarge /dev/shm "
@@ -72,7 +72,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     return known or _OUT_OF_MEMORY.search(str(error)) is not None
 
 
-def _compile_sentence(text: str) -> str:
+def _compile_sentence(error: BaseException) -> str:
+    text = str(error)
     if "Python.h" in text:
         return (
             "torch.compile found no Python headers on this worker: install them "
@@ -83,7 +84,8 @@ def _compile_sentence(text: str) -> str:
             "torch.compile found no C++ compiler on this worker: install one (apt-get install g++) "
             "or measure with compile=off."
         )
-    return f"torch.compile failed: {first_line(text)}"
+    by_triton = type(error).__module__.startswith("triton")  # a kernel's own, or Inductor's
+    return f"{'Triton' if by_triton else 'torch.compile'} failed: {first_line(text)}"
 
 
 def first_line(text: str) -> str:

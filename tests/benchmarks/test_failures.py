@@ -46,6 +46,13 @@ def test_an_error_inside_the_compiler_is_a_compile_error_also_when_wrapped() -> 
         assert sentence.startswith("torch.compile ")
 
 
+def test_a_kernel_that_triton_cannot_compile_is_not_put_down_to_torch_compile() -> None:
+    broken = type("CompilationError", (Exception,), {"__module__": "triton.compiler.errors"})
+    status, sentence = classify(broken("at 3:4: block must be a power of two"), 1)
+    assert status is Status.COMPILE_ERROR
+    assert sentence == "Triton failed: at 3:4: block must be a power of two"
+
+
 def test_missing_python_headers_are_named() -> None:
     error = torch._dynamo.exc.BackendCompilerFailed(
         lambda: None, RuntimeError("fatal error: Python.h: No such file or directory"), None
