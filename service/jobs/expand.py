@@ -72,7 +72,10 @@ def left_out(request: SubmissionRequest, queued: int) -> int:
 
 
 def _protocol(request: SubmissionRequest, suite: suites.Suite | None) -> Protocol:
-    protocol = request.protocol or (suite.protocol if suite else Protocol(efficiency=True))
+    # No point of a kernel's history before its numbers are known to be eager's.
+    own_kernel = any("kernel" in case.axes for case in _asked(request, suite))
+    usual = suite.protocol if suite else Protocol(efficiency=True, parity=own_kernel)
+    protocol = request.protocol or usual
     if request.tier is not None:
         protocol = precision_tiers.timed(request.tier, protocol)
     if request.replicates is not None:

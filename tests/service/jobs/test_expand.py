@@ -41,6 +41,15 @@ def test_a_tier_leaves_the_passes_beside_timing_as_the_suite_has_them() -> None:
     assert timed(Tier.STANDARD) == night
 
 
+@pytest.mark.parametrize("tier", [None, "standard"])
+def test_a_kernel_of_its_own_is_held_against_eager_before_it_makes_history(tier: str) -> None:
+    eager = {"workload": "mypkg.bench:build", "axes": {"precision": "bf16"}}
+    own = {"workload": "mypkg.bench:build", "axes": {"kernel": "triton"}}
+    told = [spec(case=case, tier=tier).protocol.parity for case in (eager, own)]
+    assert told == [False, True]
+    assert not spec(case=own, protocol={"replicates": 2}).protocol.parity
+
+
 def test_a_tier_beside_a_protocol_is_refused(client: TestClient) -> None:
     answer = client.post(
         "/api/v1/submissions", json={**CASE, "tier": "quick", "protocol": {"replicates": 2}}
