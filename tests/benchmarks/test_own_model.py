@@ -2,9 +2,7 @@
 
 import io
 import json
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from builders.example_runs import BRIEF, EXAMPLES, result_of, run
 from pydantic import ValidationError
 
 from benchmarks import workload_module
@@ -33,45 +32,7 @@ from benchmarks.workload import Context
 from cli.output import result_panel
 from cli.output.console import Console
 
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 TAGGER = "tagger.bench:build"
-BRIEF = {
-    "warmup_min_steps": 4,
-    "warmup_min_s": 0.05,
-    "warmup_max_steps": 12,
-    "window_min_s": 0.1,
-    "window_min_steps": 4,
-    "window_min_blocks": 2,
-    "window_max_s": 0.5,
-    "block_min_steps": 2,
-    "block_min_s": 0.01,
-    "settle_max_s": 0.0,
-}
-
-
-def run(cache: Path, *words: str, at: Path = EXAMPLES) -> subprocess.CompletedProcess[str]:
-    """A child, started in ``at``, which it does not look into by itself, as under a worker."""
-    root = str(Path(__file__).parents[2])
-    return subprocess.run(
-        [sys.executable, "-m", *words, "--device", "cpu"],
-        env={
-            **os.environ,
-            "THROUGHLINE_CACHE_DIR": str(cache),
-            "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": root,
-            "PYTHONSAFEPATH": "1",
-        },
-        cwd=at,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-
-
-def result_of(finished: subprocess.CompletedProcess[str]) -> Result:
-    assert finished.returncode in (0, 1), finished.stderr
-    return Result.model_validate_json(finished.stdout.splitlines()[-1])
 
 
 def test_the_command_of_the_documents_measures_the_example_and_holds_it_against_fp32(

@@ -1,0 +1,73 @@
+"""Cross entropy over a large vocabulary as one operator: Triton on a GPU, PyTorch on a CPU.
+
+PyTorch's own writes the logarithms of all probabilities, and in half precision fp32 copies of the
+logits as well. This one keeps a number for each row, and computes in fp32 without writing it.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.library import custom_op
+
+
+@custom_op("wordmodel::cross_entropy", mutates_args=(), device_types="cpu")
+def loss_of_rows(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Loss and logarithm of the sum of exponentials of each row, from [N, V] and int64 [N]."""
+    wide = logits.to(_accumulated(logits))
+    sums = wide.logsumexp(1)
+    return sums - wide.gather(1, targets[:, None])[:, 0], sums
+
+
+@custom_op("wordmodel::cross_entropy_gradient", mutates_args=(), device_types="cpu")
+def gradient_of_logits(gradient: Tensor, logits: Tensor, targets: Tensor, sums: Tensor) -> Tensor:
+    """Gradient of the logits, [N, V], from that of each row's loss, [N]."""
+    probabilities = (logits.to(sums.dtype) - sums[:, None]).exp()
+    target = torch.zeros_like(probabilities).scatter_(1, targets[:, None], 1.0)
+    return ((probabilities - target) * gradient[:, None]).to(logits.dtype)
+
+
+def _accumulated(logits: Tensor) -> torch.dtype:
+    return torch.promote_types(logits.dtype, torch.float32)
+
+
+@loss_of_rows.register_fake
+def _(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG001
+    row = logits.new_empty(logits.shape[0], dtype=_accumulated(logits))
+    return row, torch.empty_like(row)
+
+
+@gradient_of_logits.register_fake
+def _(gradient: Tensor, logits: Tensor, *_: Tensor) -> Tensor:  # noqa: ARG001
+    return torch.empty_like(logits)
+
+
+def _keep(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, Tensor]) -> None:
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(*inputs, output[1])
+
+
+def _backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, None]:
+    return gradient_of_logits(gradient, *ctx.saved_tensors), None
+
+
+loss_of_rows.register_autograd(_backward, setup_context=_keep)
+
+if find_spec("triton") is not None:
+    from wordmodel import triton_kernels
+
+    # With TRITON_INTERPRET=1 Triton runs its kernels on a CPU: slowly, for their numbers.
+    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
+    devices = ("cuda", "cpu") if interpreted else "cuda"
+    loss_of_rows.register_kernel(devices, triton_kernels.loss_of_rows)
+    gradient_of_logits.register_kernel(devices, triton_kernels.gradient_of_logits)
+
+
+def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """Mean loss of logits [N, V] against the words [N] that follow."""
+    losses: Tensor = loss_of_rows(logits, targets)[0]
+    return losses.mean()

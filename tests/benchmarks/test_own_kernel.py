@@ -1,0 +1,263 @@
+"""A kernel of a workload's own: put in place, held against eager, and found where it is wrong."""
+
+import importlib
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from builders.example_runs import BRIEF, EXAMPLES, result_of, run
+from torch import Tensor, nn
+
+from benchmarks import workload_module
+from benchmarks.catalog import catalog
+from benchmarks.catalog.catalog import Refused
+from benchmarks.contracts import Case, Parity, ParityStatus, Result, Status, Work
+from benchmarks.measure import flops, parity_check
+from benchmarks.measure.session import build
+from benchmarks.workload import Context
+
+WORDMODEL = "wordmodel.bench:build"
+ON_A_GPU = pytest.param("cuda", marks=pytest.mark.gpu)
+BF16 = {"precision": "bf16"}
+
+
+@pytest.fixture(autouse=True)
+def examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+
+
+@pytest.fixture
+def operator() -> ModuleType:
+    return importlib.import_module("wordmodel.cross_entropy")
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return Context(torch.device("cpu"), tmp_path)
+
+
+def a_case(workload: str = WORDMODEL, **axes: str) -> Case:
+    return Case(workload=workload, preset="tiny", axes=axes)
+
+
+def loss_and_gradient(loss: Any, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    logits = logits.clone().requires_grad_()
+    made = loss(logits, targets)
+    made.backward()
+    assert logits.grad is not None
+    return made.detach(), logits.grad
+
+
+@pytest.mark.parametrize("columns", [3, 2_048, 5_000])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("device", ["cpu", ON_A_GPU])
+def test_the_operator_gives_pytorchs_loss_and_gradient(
+    operator: ModuleType, device: str, dtype: torch.dtype, columns: int
+) -> None:
+    random = torch.Generator().manual_seed(1)
+    logits = (torch.randn(7, columns, generator=random) * 20).to(device, dtype)
+    targets = torch.randint(columns, (7,), generator=random).to(device)
+    ours = loss_and_gradient(operator.cross_entropy, logits, targets)
+    theirs = loss_and_gradient(F.cross_entropy, logits.float(), targets)
+    torch.testing.assert_close(ours[0], theirs[0], rtol=1e-5, atol=1e-6)
+    rounded = torch.finfo(dtype).eps
+    torch.testing.assert_close(ours[1].float(), theirs[1], rtol=max(1e-4, rounded), atol=1e-6)
+
+
+@pytest.mark.parametrize("device", ["cpu", ON_A_GPU])
+def test_the_operator_is_registered_as_torch_wants_it(operator: ModuleType, device: str) -> None:
+    logits = torch.randn(4, 9, device=device, requires_grad=True)
+    targets = torch.randint(9, (4,), device=device)
+    torch.library.opcheck(operator.loss_of_rows, (logits, targets))
+    row = torch.randn(4, device=device)
+    torch.library.opcheck(operator.gradient_of_logits, (row, logits.detach(), targets, row))
+
+
+def test_its_gradient_is_that_of_its_loss(operator: ModuleType) -> None:
+    logits = torch.randn(4, 9, dtype=torch.float64, requires_grad=True)
+    targets = torch.randint(9, (4,))
+    assert torch.autograd.gradcheck(lambda x: operator.cross_entropy(x, targets), (logits,))
+
+
+FAULTS = {
+    "cpu": {
+        "cross_entropy.py": {
+            "loss": ("return sums - wide", "return sums * 1.001 - wide"),
+            "gradient": ("((probabilities - target)", "((probabilities - target) * 1.001"),
+        }
+    },
+    "cuda": {
+        "triton_kernels.py": {
+            "loss": ("logarithm - target)", "logarithm * 1.001 - target)"),
+            "gradient": ("slope = (", "slope = 1.001 * ("),
+        }
+    },
+}
+"""By device: the file whose code runs there, and in which of its lines one part in a thousand is
+too much."""
+
+
+def compared(tmp_path: Path, device: str, wrong: str = "") -> tuple[Result, Parity]:
+    """The example measured as its documents say, with that fault planted in its kernel."""
+    project = tmp_path / "project"
+    shutil.copytree(EXAMPLES / "wordmodel", project / "wordmodel")
+    for name, faults in FAULTS[device].items():
+        path = project / "wordmodel" / name
+        right, planted = faults.get(wrong, ("", ""))
+        assert path.read_text().count(right) == 1 or not wrong
+        path.write_text(path.read_text().replace(right, planted) if wrong else path.read_text())
+    words = ("cli", "bench", f"{WORDMODEL}:tiny", "kernel=triton", "--protocol", json.dumps(BRIEF))
+    finished = run(tmp_path / "cache", *words, "--parity", "--json", at=project, device=device)
+    result = result_of(finished)
+    assert result.parity is not None, result.reason
+    return result, result.parity
+
+
+@pytest.mark.parametrize("device", ["cpu", ON_A_GPU])
+def test_the_right_kernel_passes_and_is_a_case_of_its_own(tmp_path: Path, device: str) -> None:
+    result, parity = compared(tmp_path, device)
+    assert parity.status is ParityStatus.PASS, parity.reason
+    assert result.status is Status.OK
+    assert result.case.key == "wordmodel.bench:build:tiny kernel=triton"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence", "sees", "sees_not"),
+    [
+        ("loss", "the loss up to step", "loss_1", "gradient_norm_1"),
+        ("gradient", "the gradient's norm at", "gradient_norm_1", "loss_1"),
+    ],
+)
+@pytest.mark.parametrize("device", ["cpu", ON_A_GPU])
+def test_a_kernel_that_is_wrong_by_one_part_in_a_thousand_is_found(
+    tmp_path: Path, device: str, wrong: str, sentence: str, sees: str, sees_not: str
+) -> None:
+    result, parity = compared(tmp_path, device, wrong)
+    assert result.status is Status.PARITY_FAIL
+    assert parity.status is ParityStatus.FAIL
+    assert sentence in parity.reason
+    holds = {agreement.quantity: agreement.holds for agreement in parity.agreements}
+    assert (holds[sees], holds[sees_not]) == (False, True)
+
+
+@pytest.mark.gpu
+def test_the_kernel_is_faster_than_eager_on_a_gpu(tmp_path: Path) -> None:
+    def rate(*axes: str) -> float:
+        words = ("cli", "bench", WORDMODEL, "precision=bf16", *axes, "--protocol")
+        finished = run(tmp_path, *words, json.dumps(BRIEF), "--json", device="cuda")
+        result = result_of(finished)
+        assert result.status is Status.OK, result.reason
+        return result.replicates[0].synth.rate
+
+    assert rate("kernel=triton") > 1.1 * rate()
+
+
+@pytest.mark.parametrize("of", [parity_check._reference_of, parity_check.base_of, catalog.baseline])
+def test_a_kernel_is_held_against_eager(of: Any) -> None:
+    case = a_case(kernel="triton", batch="8", **BF16)
+    assert "kernel" not in of(case).axes
+    assert of(case).axes["batch"] == "8"
+
+
+BARE = """
+from dataclasses import replace
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+from benchmarks.workload import Recipe
+
+def loss(model, batch):
+    return (model(batch[0]) - batch[1]).square().mean()
+
+def exchanged(recipe):
+    return replace(recipe, model=nn.Sequential(recipe.model, nn.Dropout(0.0)).eval())
+
+def forgotten(recipe):
+    recipe.model.eval()
+
+def build(size, context):
+    data = TensorDataset(torch.randn(8, 3), torch.randn(8, 1))
+    return Recipe(nn.Linear(3, 1), loss, torch.optim.SGD, nn.Module.parameters, data, batch=4,
+                  kernels={"exchanged": exchanged, "forgotten": forgotten})
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with the module `fused`, which is forgotten afterwards."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "fused.py").write_text(BARE)
+    workload_module.load.cache_clear()
+    yield tmp_path
+    sys.modules.pop("fused", None)
+    workload_module.load.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("workload", "kernel", "sentence"),
+    [
+        ("fused:build", "cuda", "no kernel=cuda: choose .*: eager, exchanged, forgotten"),
+        ("nanogpt", "triton", "no kernel=triton: choose one of its recipe's: eager"),
+        ("fused:build", "forgotten", "kernel=forgotten returned NoneType, and a Recipe is needed"),
+    ],
+)
+def test_a_kernel_that_is_not_there_or_gives_no_recipe_is_refused(
+    project: Path, context: Context, workload: str, kernel: str, sentence: str
+) -> None:
+    with pytest.raises(Refused, match=sentence):
+        build(a_case(workload, kernel=kernel), context)
+
+
+def test_a_model_with_a_kernel_in_it_is_in_train_mode(project: Path, context: Context) -> None:
+    recipe = build(a_case("fused:build", kernel="exchanged"), context)
+    assert isinstance(recipe.model, nn.Sequential)
+    assert all(module.training for module in recipe.model.modules())
+
+
+def test_a_changed_kernel_changes_the_digest_of_the_code(project: Path) -> None:
+    def digest() -> str:
+        workload_module.load.cache_clear()
+        return workload_module.load("fused:build").code
+
+    def write(path: str, text: str) -> None:
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_text(text)
+
+    seen = [digest()]
+    for path in ("kernel.cu", "csrc/bound.cpp", "csrc/tile.cuh", "csrc/_built.so"):
+        write(path, "int one;")
+        seen.append(digest())
+        write(path, "int two;")
+        seen.append(digest())
+    assert len(set(seen)) == len(seen)
+    for path in ("venv/lib/site-packages/torch/x.cpp", ".cache/generated.cpp", "notes.txt"):
+        write(path, "int one;")
+    assert digest() == seen[-1]
+
+
+def test_traffic_is_counted_with_the_kernel_and_arithmetic_without_it(context: Context) -> None:
+    workload_module.load.cache_clear()
+    eager, fused = (
+        flops._kept(a_case(**BF16, **axes), 64, context, {}, build)
+        for axes in ({}, {"kernel": "triton"})
+    )
+    assert eager.moved_b is not None
+    assert fused.moved_b is not None
+    assert fused.flops_per_item == eager.flops_per_item > 0
+    # The log-probabilities and their gradients, of 64 rows of 1,000 in fp32, are not there.
+    assert eager.moved_b - fused.moved_b > 4 * 64 * 1_000 * 4
+
+
+def test_a_kernel_whose_flops_are_not_registered_has_no_roofline() -> None:
+    eager = Work(flops_per_item=9.0, roof_s=3.0, moved_b=8.0)
+    own = Work(flops_per_item=5.0, roof_s=1.0, moved_b=6.0)
+    assert flops._with_kernel(eager, own) == Work(flops_per_item=9.0, moved_b=6.0)
+    whole = own.model_copy(update={"flops_per_item": 9.0})
+    assert flops._with_kernel(eager, whole) == whole
