@@ -17,6 +17,7 @@ from benchmarks.catalog import catalog
 from benchmarks.contracts import Case, ParityStatus, ProcessSpec, Protocol, Status, TriedBatch
 from benchmarks.diagnosis.merge import merge
 from benchmarks.measure import fastest_batch, session
+from benchmarks.measure.device import choose
 from benchmarks.measure.fastest_batch import search
 from benchmarks.measure.progress import Reporter
 from benchmarks.workload import Batch, Context, Recipe
@@ -224,7 +225,7 @@ def test_the_fastest_batch_of_a_transformer_on_a_gpu(
         case=Case(workload="nanogpt", preset="tiny", axes=axes),
         protocol=Protocol.model_validate(protocol),
     )
-    result = session.measure(spec, torch.device("cuda"), Reporter(None, "fastest"))
+    result = session.measure(spec, choose("cuda"), Reporter(None, "fastest"))
     assert result.status is Status.OK, result.reason
     tried = {one.batch: one for one in result.batches_tried}
     batch = int(result.environment.facts["flag.batch"])

@@ -14,6 +14,7 @@ from torch.utils.data import TensorDataset
 from benchmarks.contracts import Case, ProcessSpec, Profile, Protocol, Synchronization
 from benchmarks.diagnosis import conclude, waste
 from benchmarks.measure import compilation, session
+from benchmarks.measure.device import choose
 from benchmarks.measure.profile import periodic, recording
 from benchmarks.measure.profile.observation import Observation
 from benchmarks.measure.progress import Reporter
@@ -173,7 +174,8 @@ def loss(model, batch):
 
 
 def build(size, context):
-    data = TensorDataset(torch.randn(64, 256, 64))
+    rows = 256 if context.device.type == "cpu" else 8192
+    data = TensorDataset(torch.randn(64, rows, 64))
     return Recipe(Net(), loss, torch.optim.SGD, nn.Module.parameters, data, batch=32,
                   optimizer_options={"lr": 1e-3})
 """
@@ -193,7 +195,7 @@ def test_a_planted_copy_and_a_planted_wait_in_a_users_own_model_are_suggested_wi
     monkeypatch.setenv("THROUGHLINE_CACHE_DIR", str(tmp_path / "cache"))
     case = Case(workload="planted:build")
     spec = ProcessSpec(case=case, protocol=Protocol.model_validate(protocol))
-    result = session.measure(spec, torch.device(device), Reporter(None, "planted"))
+    result = session.measure(spec, choose(device), Reporter(None, "planted"))
     result = conclude.concluded(result)
     replicate = result.replicates[0]
     assert replicate.profile is not None
