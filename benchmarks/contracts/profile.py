@@ -34,6 +34,19 @@ class Operation(Contract):
     """Per step."""
     source: Line = ""
     """``file:line``; of a backward operation, the line of its forward. Empty: not known."""
+    found_by: Literal["", "operator", "kernel", "inductor"] = ""
+    """How an eager step of the model tells ``source``: by the same operator, by the same kernel, or
+    by the operators in Inductor's name of a fused kernel."""
+    flops: Number | None = None
+    """Per step; None where they were not counted or the eager step had another number of calls."""
+    moved_b: Number | None = None
+    """Bytes read and written per step if each call reads its inputs and writes its outputs once."""
+    arithmetic: Name | None = None
+    """As in `Demand`."""
+    blocks_per_sm: Number | None = None
+    """Blocks of its kernels over the device's SMs, weighted by time."""
+    occupancy: Share | None = None
+    """Share of an SM's warps in use, as the profiler estimates it, weighted by time."""
 
 
 class Demand(Contract):
@@ -67,13 +80,13 @@ class Synchronization(Contract):
 class NeedlessCopy(Contract):
     """Copies that a step makes at one line and could do without."""
 
-    kind: Literal["clone", "contiguous", "layout", "round_trip"]
+    kind: Literal["clone", "contiguous", "layout", "round_trip", "memory_format"]
     what: Line
     source: Line
     calls: Count
     """Per step."""
-    moved_b: Number
-    """Bytes read and written per step."""
+    moved_b: Number | None = None
+    """Bytes read and written per step; None where an operator made the copy."""
     self_s: Seconds
     """Device seconds per eager step."""
 

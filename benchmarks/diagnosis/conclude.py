@@ -19,9 +19,7 @@ def concluded(result: Result) -> Result:
     """``result`` with its verdict; unchanged where nothing was measured."""
     if result.status is not Status.OK or not result.replicates:
         return result
-    readings = result.canary.readings if result.canary else {}
-    reached = ceilings(result.environment.facts, readings)
-    return _with_suggestions(result, diagnose(result.replicates, reached))
+    return _with_suggestions(result, diagnose(result.replicates, ceilings_of(result)))
 
 
 def advised(result: Result, neighbours: Sequence[Neighbour]) -> Result:
@@ -49,6 +47,12 @@ def _with_suggestions(
     faster = [one for one in suggest(result.case, verdict, place, neighbours) if one not in rooms]
     update = {"suggestions": (*faster[: MOST - len(rooms)], *rooms)}
     return result.model_copy(update={"verdict": verdict.model_copy(update=update)})
+
+
+def ceilings_of(result: Result) -> Ceilings | None:
+    """Return the achievable rates of the device that measured ``result``; None if not known."""
+    readings = result.canary.readings if result.canary else {}
+    return ceilings(result.environment.facts, readings)
 
 
 def ceilings(facts: Mapping[str, str], readings: Mapping[str, float]) -> Ceilings | None:

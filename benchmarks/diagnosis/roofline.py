@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from benchmarks.contracts import Demand
+from benchmarks.contracts import Demand, Operation
 
 
 @dataclass(frozen=True)
@@ -64,3 +65,33 @@ def _times(demands: Sequence[Demand], ceilings: Ceilings) -> list[tuple[float, f
 def _memory_share(times: Sequence[tuple[float, float]]) -> float:
     total = sum(max(pair) for pair in times)
     return sum(memory for compute, memory in times if memory > compute) / total if total else 0.0
+
+
+@dataclass(frozen=True)
+class RooflinePlace:
+    """The place of one operation on the roofline."""
+
+    intensity: float
+    """FLOP for each byte that it has to move."""
+    flop_per_s: float
+    moved_b_per_s: float
+    bound: Literal["compute", "memory"] | None
+    """The rate that takes the longer of its two times; None without ceilings."""
+    of_roof: float | None
+    """Its least time by these ceilings over the time that it took."""
+
+
+def placed(operation: Operation, ceilings: Ceilings | None) -> RooflinePlace | None:
+    """The place of ``operation`` on the roofline; None where its demands are not known."""
+    flops, moved_b, seconds = operation.flops, operation.moved_b, operation.self_s
+    if flops is None or not moved_b or seconds <= 0:
+        return None
+    bound: Literal["compute", "memory"] | None = None
+    of_roof = None
+    peak = ceilings.flop_per_s.get(operation.arithmetic or "") if ceilings else None
+    if ceilings and (peak or flops == 0):
+        compute_s = flops / peak if peak else 0.0
+        memory_s = moved_b / ceilings.bandwidth_b_per_s
+        bound = "compute" if compute_s > memory_s else "memory"
+        of_roof = max(compute_s, memory_s) / seconds
+    return RooflinePlace(flops / moved_b, flops / seconds, moved_b / seconds, bound, of_roof)

@@ -14,6 +14,7 @@ _REMEDIES: Mapping[str, str] = {
     "contiguous": "Leave out .contiguous()",
     "layout": "Make it in the order that the next operation needs, where that is possible",
     "round_trip": "Leave out both",
+    "memory_format": "Keep one memory format from operation to operation",
 }
 _Weighed = tuple[float, str]
 """A share of the step, and the sentence on it."""

@@ -8,8 +8,18 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.contracts import Memory, Profile, Result, Sample, Status, Synchronization
+from benchmarks.contracts import (
+    Memory,
+    Operation,
+    Profile,
+    Result,
+    Sample,
+    Status,
+    Synchronization,
+)
+from benchmarks.diagnosis import conclude
 from benchmarks.diagnosis.module_times import odd_one
+from benchmarks.diagnosis.roofline import Ceilings, placed
 from benchmarks.terminal import printable
 from cli.output.console import Console
 from service.analysis.summary import summarise
@@ -86,7 +96,7 @@ def _profiled(result: Result) -> Iterator[tuple[str, str]]:
     if first.profile is not None and first.profile.absent:
         yield "profile", first.profile.absent
     elif first.profile is not None:
-        yield from _operations(first.profile)
+        yield from _operations(first.profile, conclude.ceilings_of(result))
     if first.profile is not None and first.profile.memory is not None:
         yield from _memory(first.profile.memory)
 
@@ -102,11 +112,12 @@ def _memory(memory: Memory) -> Iterator[tuple[str, str]]:
         yield "holds", f"{formats.quantity(one.size_b, 'B')} of {of} at {one.source}"
 
 
-def _operations(profile: Profile) -> Iterator[tuple[str, str]]:
+def _operations(profile: Profile, ceilings: Ceilings | None) -> Iterator[tuple[str, str]]:
     total = sum(profile.seconds.values()) or 1.0
     for operation in profile.operations[:TOP]:
         where = f" at {operation.source}" if operation.source else ""
-        yield "spends", f"{operation.self_s / total:.0%} in {operation.name}{where}"
+        share = f"{operation.self_s / total:.0%} in {operation.name}"
+        yield "spends", f"{share}{where}{_reached(operation, ceilings)}"
     if profile.layers is not None and (odd := odd_one(profile.layers)) is not None:
         yield "modules", odd.sentence
     for wait in profile.synchronizations[:TOP]:
@@ -116,6 +127,16 @@ def _operations(profile: Profile) -> Iterator[tuple[str, str]]:
         yield "copies", f"{copy.calls:,} x {copy.what} at {copy.source}, {seconds} a step"
     for note in profile.notes:
         yield "profile", note
+
+
+def _reached(operation: Operation, ceilings: Ceilings | None) -> str:
+    place = placed(operation, ceilings)
+    if place is None or place.of_roof is None:
+        return ""
+    rate, unit = (
+        (place.flop_per_s, "FLOP/s") if place.bound == "compute" else (place.moved_b_per_s, "B/s")
+    )
+    return f", {formats.quantity(rate, unit)}, {place.of_roof:.0%} of the roofline"
 
 
 def _rarely(wait: Synchronization) -> str:

@@ -58,6 +58,13 @@ KINDS = {
 }
 """Kinds of kernel, in a profile."""
 
+FOUND_BY = {
+    "operator": "by the same operator in an eager step",
+    "kernel": "by the same kernel in an eager step",
+    "inductor": "by the operators that Inductor fused, in an eager step",
+}
+"""How the line of an operation was found."""
+
 PARITY = {
     ParityStatus.PASS: "it computes what fp32 eager computes",
     ParityStatus.FAIL: "it computes something else",

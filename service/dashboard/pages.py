@@ -158,6 +158,7 @@ def show_run(
         evidence=runs.evidence(result.verdict.evidence) if result.verdict else [],
         suggestions=result.verdict.suggestions if result.verdict else (),
         profile=runs.profile(result),
+        operations=runs.operations(result),
         modules=modules,
         icicle=figures.module_times(modules.layers, runs.peak(result)) if modules else None,
         memory=runs.memory(result),

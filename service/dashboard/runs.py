@@ -9,8 +9,9 @@ from markupsafe import Markup
 
 from benchmarks import contracts
 from benchmarks.catalog.metrics import metric, reading_order
+from benchmarks.diagnosis import conclude, module_times, paired
 from benchmarks.diagnosis import disturbances as benchmark_flags
-from benchmarks.diagnosis import module_times, paired
+from benchmarks.diagnosis.roofline import RooflinePlace, placed
 from service.analysis.summary import summarise
 from service.analysis.variance import Spread
 from service.dashboard import figures, labels
@@ -100,6 +101,15 @@ class Readings:
     other_processes: int
     hz: float
     count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShownOperation:
+    """One operation with its share of the device's work and its place on the roofline."""
+
+    operation: contracts.Operation
+    share: float | None
+    placement: RooflinePlace | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +309,17 @@ def profile(result: contracts.Result) -> contracts.Profile:
     """The profile of the first process; an empty one where none was asked for."""
     first = result.replicates[0].profile if result.replicates else None
     return first or contracts.Profile()
+
+
+def operations(result: contracts.Result) -> list[ShownOperation]:
+    """List the most expensive operations of the first process's step."""
+    profiled = profile(result)
+    ceilings = conclude.ceilings_of(result)
+    busy_s = sum(profiled.seconds.values())
+    return [
+        ShownOperation(one, one.self_s / busy_s if busy_s else None, placed(one, ceilings))
+        for one in profiled.operations
+    ]
 
 
 def modules(result: contracts.Result) -> ShownModules | None:

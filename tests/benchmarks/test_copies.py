@@ -71,6 +71,14 @@ def contiguous(_: nn.Module, x: Tensor) -> Tensor:
     return x.transpose(1, 2).contiguous().relu().amax((1, 2), keepdim=True) + x
 
 
+def normed(_: nn.Module, x: Tensor) -> Tensor:
+    return nn.functional.group_norm(x.transpose(1, 2), 4)
+
+
+def normed_in_order(_: nn.Module, x: Tensor) -> Tensor:
+    return nn.functional.group_norm(x, 4)
+
+
 def forced(_: nn.Module, x: Tensor) -> Tensor:
     return x.transpose(1, 2).reshape(B, N * N).view(B, N, N)
 
@@ -221,10 +229,19 @@ def test_only_what_costs_enough_is_told_and_nothing_of_a_compiled_one(
     assert recording.profile(trainer, ring).copies == ()
 
 
+def test_a_copy_that_an_operator_makes_of_a_transposed_input_is_found_with_its_line() -> None:
+    (copy,) = (copy for copy in found(normed) if copy.kind == "memory_format")
+    assert copy.source.endswith(line_of(normed, 1))
+    assert copy.what == "group_norm needs its input in another memory format"
+    assert copy.self_s > 0
+    assert found(normed_in_order) == ()
+
+
 @pytest.mark.parametrize("workload", ["nanogpt", "resnet50", "unet"])
 def test_our_own_workloads_make_no_needless_copy(workload: str, tmp_path: Path) -> None:
     context = Context(CPU, tmp_path)
     case = catalog.normalise(Case(workload=workload, preset="tiny"), "cpu")
     trainer = Trainer(session.build(case, context), CPU)
     ring = [trainer.place(batch_source.first(trainer.recipe, 2))]
-    assert recording.observe(trainer, ring)[1].copies == ()
+    copies = recording.observe(trainer, ring)[1].copies
+    assert not [copy for copy in copies if copy.kind != "memory_format"], "those torch makes itself"

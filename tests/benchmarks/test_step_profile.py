@@ -74,14 +74,13 @@ def line_of(function: object, words: str) -> str:
 
 
 def test_operations_are_put_down_to_their_lines_the_backward_ones_to_their_forwards() -> None:
-    places, _ = recording.observe(trainer(), ring())
+    origins, _ = recording.observe(trainer(), ring())
     wide, narrow = line_of(Net.forward, "self.wide(x)"), line_of(Net.forward, "self.narrow(x)")
-    products = {
-        source.rpartition("/")[2]: calls for source, (_, calls) in places["aten::mm"].items()
-    }
+    parts = origins.parts["aten::mm"]
+    products = {part.line.rpartition("/")[2]: part.kernels for part in parts}
     assert products == {wide: 2, narrow: 3}  # forward, weights' gradient; inputs' gradient
-    (mask,) = places["aten::threshold_backward"]
-    assert mask.endswith(wide)
+    (mask,) = origins.parts["aten::threshold_backward"]
+    assert mask.line.endswith(wide)
 
 
 def test_the_profile_names_those_lines() -> None:
@@ -249,8 +248,8 @@ def test_lines_of_an_installed_workload_are_named(tmp_path: Path) -> None:
     held = installed(
         tmp_path, "def loss(model, batch):\n    return model(batch[0]).pow(2).mean()\n"
     )
-    places, _ = recording.observe(trainer(held["loss"]), ring())
-    assert any(source.endswith("bench/__init__.py:2") for source in places["aten::pow"])
+    origins, _ = recording.observe(trainer(held["loss"]), ring())
+    assert any(part.line.endswith("bench/__init__.py:2") for part in origins.parts["aten::pow"])
 
 
 def test_a_library_that_the_workload_calls_is_put_down_to_the_workloads_line(
@@ -262,9 +261,9 @@ def test_a_library_that_the_workload_calls_is_put_down_to_the_workloads_line(
         out: Tensor = squared(model(batch[0])).mean()  # type: ignore[operator]
         return out
 
-    places, _ = recording.observe(trainer(calling_loss), ring())
-    (source,) = places["aten::pow"]
-    assert source.endswith(line_of(calling_loss, "squared(model"))
+    origins, _ = recording.observe(trainer(calling_loss), ring())
+    (part,) = origins.parts["aten::pow"]
+    assert part.line.endswith(line_of(calling_loss, "squared(model"))
 
 
 def test_a_warning_of_cuda_names_the_line_that_waits_and_others_are_passed_over() -> None:

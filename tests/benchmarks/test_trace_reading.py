@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from benchmarks.contracts import Profile
 from benchmarks.measure.profile import reading, timeline
 from benchmarks.measure.profile.kinds import kind_of
-from benchmarks.measure.profile.reading import AT, Unreadable
+from benchmarks.measure.profile.origins import Origin, Origins
+from benchmarks.measure.profile.reading import Unreadable
 
 
 def read(*events: Event) -> Profile:
@@ -126,25 +127,22 @@ def test_a_graph_is_one_launch_of_many_kernels_and_says_that_it_was_one() -> Non
 
 
 def test_an_operation_is_split_over_the_lines_that_asked_for_it() -> None:
-    places = {"sm90_gemm_bf16": {"a.py:1": (3.0, 1), "b.py:2": (1.0, 1)}}
-    operations = reading.read(timeline.read(steps_of(ONE, ONE)), places).operations
+    parts = {"sm90_gemm_bf16": (Origin("a.py:1", 3.0, 1), Origin("b.py:2", 1.0, 1))}
+    operations = reading.read(timeline.read(steps_of(ONE, ONE)), Origins(parts)).operations
     assert [operation.source for operation in operations] == ["a.py:1", "b.py:2"]
     assert operations[0].self_s == pytest.approx(450e-6)
     assert operations[0].calls + operations[1].calls == 3
 
 
-def test_lines_are_read_from_the_annotations_around_each_operation() -> None:
-    events = [
-        span("user_annotation", f"{AT}a.py:1", 10.0, 50.0),
-        span("cpu_op", "aten::mm", 12.0, 40.0),
-        span("user_annotation", f"{AT}b.py:2", 70.0, 20.0),
-        span("cpu_op", "aten::mm", 72.0, 10.0),
-        span("cpu_op", "aten::mm", 100.0, 10.0),
-    ]
-    lines = reading.located(timeline.read(events))
-    assert lines == {
-        "aten::mm": {"a.py:1": (pytest.approx(40e-6), 1), "b.py:2": (pytest.approx(10e-6), 1)}
-    }
+def test_blocks_and_occupancy_are_weighted_by_time_and_an_estimate_of_zero_is_none() -> None:
+    events = [step(1, 0.0, 1_000.0)]
+    for number, (length, blocks, occupied) in enumerate([(300.0, 8.0, 50), (100.0, 4.0, 0)]):
+        events.append(launch(number, 100.0 + 400 * number))
+        events.append(kernel(number, 105.0 + 400 * number, length, blocks_per_sm=blocks))
+        events[-1]["args"]["est. achieved occupancy %"] = occupied
+    (operation,) = read(*events).operations
+    assert operation.blocks_per_sm == pytest.approx(7.0)
+    assert operation.occupancy == pytest.approx(0.5)
 
 
 def test_on_a_cpu_operators_are_the_work_and_count_without_what_they_call() -> None:

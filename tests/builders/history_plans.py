@@ -344,6 +344,12 @@ def _profile(plan: Plan, number: int, step_s: float) -> Profile:
         self_s=0.5 * step_s,
         calls=16.0,
         source="benchmarks/workloads/example.py:65",
+        found_by="operator",
+        flops=2e13 * step_s,
+        moved_b=4e11 * step_s,
+        arithmetic="bf16",
+        blocks_per_sm=6.2,
+        occupancy=0.31,
     )
     layers = None
     if plan.case.workload == "nanogpt":

@@ -151,7 +151,19 @@ def _profile() -> Profile:
     return Profile(
         steps=5,
         operations=tuple(
-            Operation(name=f"{n}{SIGN * 250}", kind=f"k{n}", self_s=1.0, calls=1.0, source=long)
+            Operation(
+                name=f"{n}{SIGN * 250}",
+                kind=f"k{n}",
+                self_s=1.0,
+                calls=1.0,
+                source=long,
+                found_by="inductor",
+                flops=1e99,
+                moved_b=1e99,
+                arithmetic="bf16",
+                blocks_per_sm=1e99,
+                occupancy=0.123456789012345,
+            )
             for n in range(100)
         ),
         synchronizations=tuple(
@@ -181,7 +193,7 @@ def _profile() -> Profile:
         ),
         demands=tuple(
             Demand(name=f"{n}{long}", arithmetic="fp32", flops=1.0, moved_b=1.0, calls=n)
-            for n in range(90)
+            for n in range(70)
         ),
         memory=_memory(),
     )

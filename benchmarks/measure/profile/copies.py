@@ -24,7 +24,7 @@ LEAST = 0.01
 """Share of the step from which a copy is told."""
 MOST = 20
 """As many as a profile keeps."""
-COPYING = ("aten.clone", "aten._to_copy")
+_COPYING = ("aten.clone", "aten._to_copy")
 _TURNS = ("aten.t", "aten.transpose", "aten.permute")
 _ANY_LAYOUT = frozenset(
     f"aten.{name}"
@@ -73,7 +73,6 @@ class CopyWatch:
     """Follows the storages of copies through one step."""
 
     def __init__(self) -> None:
-        self.number = 0
         self._copies: list[_Copy] = []
         self._storages: dict[int, StorageWeakRef] = {}
         """Holds the address of each copied storage, so that no later one gets the same."""
@@ -84,13 +83,18 @@ class CopyWatch:
         """By copy: the operations that read it, and whether each made a view."""
 
     def note(
-        self, func: Any, given: Sequence[Tensor], made: Sequence[Tensor], call: Any, asked: Asked
+        self,
+        number: int,
+        func: Any,
+        given: Sequence[Tensor],
+        made: Sequence[Tensor],
+        call: Any,
+        asked: Asked,
     ) -> None:
-        """Take note of one operation: what it wrote, what it read, and whether it copied."""
-        self.number += 1
+        """Take note of operation ``number``: what it wrote and read, and whether it copied."""
         name, returns = str(func._overloadpacket), func._schema.returns
         written = {_storage(tensor) for tensor in _written_by(func, *call)}
-        self._written.update(dict.fromkeys(written, self.number))
+        self._written.update(dict.fromkeys(written, number))
         is_view = any(r.alias_info is not None and not r.alias_info.is_write for r in returns)
         layout_free = name in _ANY_LAYOUT or torch.Tag.pointwise in func.tags
         for tensor in given:
@@ -98,10 +102,10 @@ class CopyWatch:
                 self._readers[key].append((name if not layout_free else "", is_view))
         if name in _TURNS and asked.directly:
             self._turned.add(_storage(given[0]))
-        if name in COPYING and len(given) == len(made) == 1:
-            self._note_copy(given[0], made[0], asked)
+        if name in _COPYING and len(given) == len(made) == 1:
+            self._note_copy(number, given[0], made[0], asked)
 
-    def _note_copy(self, source: Tensor, made: Tensor, asked: Asked) -> None:
+    def _note_copy(self, number: int, source: Tensor, made: Tensor, asked: Asked) -> None:
         before, after = (source.dtype, source.device), (made.dtype, made.device)
         kind = _kind(source, made) if before == after else "round_trip"
         turned = kind != "layout" or _storage(source) in self._turned
@@ -114,9 +118,7 @@ class CopyWatch:
                 self._storages[ref.cdata] = ref
         moved_b = sum(tensor.numel() * tensor.element_size() for tensor in (source, made))
         lossless = _lossless(source.dtype, made.dtype)
-        self._copies.append(
-            _Copy(self.number, asked, kind, *keys, moved_b, lossless, before, after)
-        )
+        self._copies.append(_Copy(number, asked, kind, *keys, moved_b, lossless, before, after))
 
     def needless(self, seconds: Mapping[int, float]) -> tuple[NeedlessCopy, ...]:
         """Return the copies that the finished step could have done without, per line.
@@ -163,7 +165,7 @@ class CopyWatch:
 
     def _stands_in(self, source: int, made: int, number: int) -> bool:
         """Return True if neither was written after operation ``number`` and the copy is gone."""
-        last = max(self._written.get(source, 0), self._written.get(made, 0))
+        last = max(self._written.get(source, -1), self._written.get(made, -1))
         gone: bool = self._storages[made].expired()  # type: ignore[no-untyped-call]
         return gone and last <= number
 

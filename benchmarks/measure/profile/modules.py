@@ -6,12 +6,10 @@ A first step counts, without a clock; the profiled ones carry nothing but the an
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -26,7 +24,6 @@ from benchmarks.measure import compilation
 from benchmarks.measure.profile import layers, recording, timeline
 from benchmarks.measure.profile.forwards import Forwards
 from benchmarks.measure.profile.layers import MODULE, CountedModule
-from benchmarks.measure.timestamps import drain
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
 
@@ -229,13 +226,10 @@ def _traced(watched: Trainer, names: Names, ring: Sequence[Batch]) -> list[dict[
     def leave() -> None:
         open_.pop().__exit__(None, None, None)
 
-    with tempfile.TemporaryDirectory(prefix="tl-") as folder:
-        path = Path(folder) / "trace.json"
-        with torch.profiler.profile(activities=recording.activities(watched.device)) as profiler:
-            with hooked(names, enter, leave):
-                for number in range(STEPS):
-                    with record_function(f"{timeline.STEP}{number}"):
-                        watched.step(ring[number % len(ring)])
-            drain(watched.device)
-        profiler.export_chrome_trace(str(path))
-        return recording.events_of(path)
+    def steps() -> None:
+        with hooked(names, enter, leave):
+            for number in range(STEPS):
+                with record_function(f"{timeline.STEP}{number}"):
+                    watched.step(ring[number % len(ring)])
+
+    return recording.traced(watched.device, steps)

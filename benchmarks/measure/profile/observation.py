@@ -11,7 +11,7 @@ import sysconfig
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -25,9 +25,9 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from benchmarks.contracts import Demand, NeedlessCopy, Synchronization
-from benchmarks.measure.profile.copies import COPYING, Asked, CopyWatch
+from benchmarks.measure.profile.copies import Asked, CopyWatch
 from benchmarks.measure.profile.forwards import Forwards
-from benchmarks.measure.profile.reading import AT, COPY
+from benchmarks.measure.profile.origins import AT, Call
 
 _ALLOCATES = ("aten.empty", "aten.new_empty", "aten.detach", "aten.lift_fresh", "profiler.")
 _NO_COPY = ("aten._unsafe_view", "aten._reshape_alias", "aten.alias")
@@ -87,6 +87,8 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, device: torch.device) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.observed = Observation()
+        self.calls: dict[int, Call] = {}
+        """By their number in the step."""
         self.copies = CopyWatch()
         self._device = device
         self._forwards: Forwards[Asked] = Forwards()
@@ -98,21 +100,16 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Run ``func`` within an annotation that names its line, and note what it asked for."""
-        asked = self._asked(sys._getframe(1))
-        with torch.profiler.record_function(AT + asked.line), self._numbered(func):
+        """Run ``func`` within an annotation that numbers it, and note what it asked for."""
+        asked, number = self._asked(sys._getframe(1)), len(self.calls)
+        with torch.profiler.record_function(f"{AT}{number}"):
             out = func(*args, **(kwargs or {}))
         given, made = _tensors((args, kwargs)), _tensors(out)
-        self._note_demand(func, given, made, (args, kwargs or {}, out))
+        call = Call(str(func._overloadpacket), asked.line)
+        self.calls[number] = self._demanding(call, func, given, made, (args, kwargs or {}, out))
         self._note_wait(func, given, made, (args, kwargs or {}), asked.line)
-        self.copies.note(func, given, made, (args, kwargs or {}), asked)
+        self.copies.note(number, func, given, made, (args, kwargs or {}), asked)
         return out
-
-    def _numbered(self, func: Any) -> AbstractContextManager[object]:
-        """An annotation that tells the operations of one copy in the trace."""
-        if str(func._overloadpacket) not in COPYING:
-            return nullcontext()
-        return torch.profiler.record_function(f"{COPY}{self.copies.number + 1}")
 
     def _asked(self, frame: FrameType) -> Asked:
         """The workload's line behind the present operation, through autograd where need be."""
@@ -127,21 +124,27 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._forwards.note(asked)
         return asked
 
-    def _note_demand(
-        self, func: Any, given: Sequence[Tensor], made: Sequence[Tensor], call: tuple[Any, Any, Any]
-    ) -> None:
-        name = str(func._overloadpacket)
-        if name.startswith((*_ALLOCATES, *_NO_COPY)) or _is_view(func):
-            return
+    def _demanding(
+        self,
+        call: Call,
+        func: Any,
+        given: Sequence[Tensor],
+        made: Sequence[Tensor],
+        values: tuple[Any, Any, Any],
+    ) -> Call:
+        """``call`` with its demands, which are noted."""
+        if call.name.startswith((*_ALLOCATES, *_NO_COPY)) or _is_view(func):
+            return call
         moved_b = sum(_size_b(tensor) for tensor in (*given, *made) if self._is_here(tensor))
         if moved_b == 0:
-            return
-        args, kwargs, out = call
+            return call
+        args, kwargs, out = values
         count = flop_registry.get(func._overloadpacket)
         flops = int(count(*args, **kwargs, out_val=out)) if count else 0
         dtype = next((t.dtype for t in (*made, *given) if t.is_floating_point()), torch.float32)
-        fusable = torch.Tag.pointwise in func.tags
-        self.observed.demands[name, _arithmetic(dtype), flops, moved_b, fusable] += 1
+        arithmetic, fusable = _arithmetic(dtype), torch.Tag.pointwise in func.tags
+        self.observed.demands[call.name, arithmetic, flops, moved_b, fusable] += 1
+        return replace(call, arithmetic=arithmetic, flops=flops, moved_b=moved_b)
 
     def _is_here(self, tensor: Tensor) -> bool:
         return tensor.device.type == self._device.type

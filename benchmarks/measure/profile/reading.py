@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from benchmarks.contracts import Operation, Profile
+from benchmarks.measure.profile.origins import Origins
 from benchmarks.measure.profile.timeline import DeviceSpan, Span, Timeline
 
 GAP_S = 30e-6
@@ -15,24 +17,19 @@ TOP = 12
 """Operations that are told by name and line."""
 SMALL_S = 5e-6
 """A shorter kernel mostly starts and ends: an empty one takes some 2 us."""
-AT = "throughline.at "
-"""Prefix of the annotation that `observation` puts around each operation; its line follows."""
-COPY = "throughline.copy "
-"""Prefix of the annotation around a copy; its number in the step follows."""
-
-Places = Mapping[str, Mapping[str, tuple[float, int]]]
-"""For each operation: seconds and calls by the line that asked for it."""
+SAME_CALLS = 0.01
+"""An operation whose calls differ more from those of the eager step may do other work."""
 
 
 class Unreadable(ValueError):
     """A trace without usable steps; the message says why in one sentence."""
 
 
-def read(timeline: Timeline, places: Places | None = None) -> Profile:
+def read(timeline: Timeline, origins: Origins | None = None) -> Profile:
     """Return the profile of a timeline in steady state, per step.
 
     The window goes from the first kernel of the first step to the first kernel of the last one:
-    whole periods, however far the host was ahead. ``places`` is `located` of another trace.
+    whole periods, however far the host was ahead. ``origins`` are of an eager step.
     """
     window, periods = _window(timeline)
     work = [item for item in timeline.work if window[0] <= item.start_s < window[1]]
@@ -51,7 +48,7 @@ def read(timeline: Timeline, places: Places | None = None) -> Profile:
         small_s=_small_s(work, periods),
         idle_s={cause: s / periods for cause, s in _idle(work, window, timeline.on_gpu).items()},
         exposed_communication_s=max(0.0, length(busy) - length(silent)) / periods,
-        operations=_operations(work, periods, places or {}),
+        operations=_operations(work, periods, origins or Origins()),
     )
 
 
@@ -136,60 +133,63 @@ def _idle(work: Sequence[DeviceSpan], window: Span, on_gpu: bool) -> dict[str, f
     return idle
 
 
-def _operations(work: Sequence[DeviceSpan], periods: int, places: Places) -> tuple[Operation, ...]:
+def _operations(
+    work: Sequence[DeviceSpan], periods: int, origins: Origins
+) -> tuple[Operation, ...]:
     """The most expensive operations, each split over the lines that asked for it."""
-    seconds: dict[str, float] = defaultdict(float)
-    calls: Counter[str] = Counter()
-    kinds: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    spans: dict[str, list[DeviceSpan]] = defaultdict(list)
     for item in work:
-        name = item.op or item.name
-        seconds[name] += item.self_s
-        calls[name] += 1
-        kinds[name][item.kind] += item.self_s
-    operations: list[Operation] = []
-    for name, total in seconds.items():
-        operations += [
-            Operation(
-                name=_printable(name),
-                kind=max(kinds[name], key=kinds[name].__getitem__),
-                self_s=total * part / periods,
-                calls=calls[name] * often / periods,
-                source=source,
-            )
-            for source, (part, often) in _shares(places.get(name, {})).items()
-        ]
+        spans[item.op or item.name].append(item)
+    operations = (
+        operation
+        for name, items in spans.items()
+        for operation in _split(_whole(name, items, periods), name, origins)
+    )
     return tuple(sorted(operations, key=lambda operation: -operation.self_s)[:TOP])
+
+
+def _whole(name: str, items: Sequence[DeviceSpan], periods: int) -> Operation:
+    kinds: dict[str, float] = defaultdict(float)
+    for item in items:
+        kinds[item.kind] += item.self_s
+    return Operation(
+        name=_printable(name),
+        kind=max(kinds, key=kinds.__getitem__),
+        self_s=sum(item.self_s for item in items) / periods,
+        calls=len(items) / periods,
+        blocks_per_sm=_mean((item.blocks_per_sm, item.self_s) for item in items),
+        occupancy=_mean((item.occupancy, item.self_s) for item in items),
+    )
+
+
+def _mean(weighted: Iterable[tuple[float | None, float]]) -> float | None:
+    known = [(value, weight) for value, weight in weighted if value is not None]
+    total = sum(weight for _, weight in known)
+    return sum(value * weight for value, weight in known) / total if total > 0 else None
+
+
+def _split(whole: Operation, name: str, origins: Origins) -> Iterator[Operation]:
+    """The parts of an operation by line; itself where no line is known."""
+    parts = origins.parts.get(name, ())
+    seconds, kernels = sum(part.self_s for part in parts), sum(part.kernels for part in parts)
+    if seconds <= 0:
+        source = origins.of_generated(name)
+        found = {"source": source[:500], "found_by": "inductor"} if source else {}
+        yield whole.model_copy(update=found)
+        return
+    same = abs(whole.calls - kernels) <= SAME_CALLS * kernels
+    for part in parts:
+        update: dict[str, Any] = {
+            "self_s": whole.self_s * part.self_s / seconds,
+            "calls": whole.calls * part.kernels / kernels,
+            "source": part.line,
+            "found_by": ("operator" if "::" in name else "kernel") if part.line else "",
+        }
+        if same and part.moved_b:
+            update |= {"flops": part.flops, "moved_b": part.moved_b}
+            update |= {"arithmetic": part.arithmetic}
+        yield whole.model_copy(update=update)
 
 
 def _printable(name: str) -> str:
     return "".join(c if c.isprintable() else " " for c in name)[:300]
-
-
-def _shares(by_source: Mapping[str, tuple[float, int]]) -> dict[str, tuple[float, float]]:
-    seconds = sum(part for part, _ in by_source.values())
-    calls = sum(often for _, often in by_source.values())
-    if seconds <= 0:
-        return {"": (1.0, 1.0)}
-    return {s: (part / seconds, often / calls) for s, (part, often) in by_source.items()}
-
-
-def located(timeline: Timeline) -> dict[str, dict[str, tuple[float, int]]]:
-    """Return seconds and calls of each operation of an annotated step, by the calling line."""
-    places: dict[str, dict[str, tuple[float, int]]] = defaultdict(dict)
-    for item in timeline.work:
-        line = next((e[len(AT) :] for e in reversed(item.stack) if e.startswith(AT)), None)
-        if line is not None:
-            lines = places[item.op or item.name]
-            seconds, calls = lines.get(line, (0.0, 0))
-            lines[line] = seconds + item.self_s, calls + 1
-    return dict(places)
-
-
-def copying_s(timeline: Timeline) -> dict[int, float]:
-    """Return the seconds of each copy of an annotated step, by its number."""
-    seconds: dict[int, float] = defaultdict(float)
-    for item in timeline.work:
-        number = next((e[len(COPY) :] for e in item.stack if e.startswith(COPY)), None)
-        if number is not None:
-            seconds[int(number)] += item.self_s
-    return dict(seconds)

@@ -6,7 +6,7 @@ import gzip
 import json
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import cycle
@@ -16,12 +16,22 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, schedule
 
-from benchmarks.contracts import Profile
+from benchmarks.contracts import NeedlessCopy, Profile
 from benchmarks.measure import compilation
 from benchmarks.measure.conditions import allocator_retries, device_allocations
 from benchmarks.measure.failures import first_line
-from benchmarks.measure.profile import copies, periodic, reading, snapshot, timeline
+from benchmarks.measure.profile import (
+    copies,
+    memory_formats,
+    origins,
+    periodic,
+    reading,
+    snapshot,
+    timeline,
+)
 from benchmarks.measure.profile.observation import Observation, Observer, implicit_waits
+from benchmarks.measure.profile.origins import Origins
+from benchmarks.measure.profile.timeline import DeviceSpan
 from benchmarks.measure.timestamps import drain
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
@@ -73,11 +83,11 @@ def _observed(
 ) -> Profile:
     """``profiled`` with lines, demands and waits, which one eager step tells."""
     try:
-        places, observation = observe(trainer, ring)
+        known, observation = observe(trainer, ring)
     except Exception as error:  # such as too little memory for an eager step
         return _noted(profiled, "The eager step could not be watched", error)
     demands, waits = observation.stored()
-    operations = reading.read(steady, places).operations
+    operations = reading.read(steady, known).operations
     update: dict[str, Any] = {"operations": operations, "demands": demands}
     update |= {"synchronizations": waits, "notes": (*profiled.notes, *observation.notes)}
     if not compilation.graphs() and profiled.step_s is not None:
@@ -100,7 +110,7 @@ def eager(recipe: Recipe) -> Recipe:
     return replace(recipe, compile_options=None, graphs=False, checkpointing=False, float8=False)
 
 
-def observe(trainer: Trainer, ring: Sequence[Batch]) -> tuple[reading.Places, Observation]:
+def observe(trainer: Trainer, ring: Sequence[Batch]) -> tuple[Origins, Observation]:
     """Watch one eager step: where each operation comes from, and what the step asks for."""
     watched = Trainer(eager(trainer.recipe), trainer.device)
     with tuned_before(trainer.recipe):
@@ -122,22 +132,45 @@ def tuned_before(recipe: Recipe) -> Iterator[None]:
         torch.backends.cudnn.benchmark = before
 
 
-def _watched(watched: Trainer, ring: Sequence[Batch]) -> tuple[reading.Places, Observation]:
+def _watched(watched: Trainer, ring: Sequence[Batch]) -> tuple[Origins, Observation]:
     batch, observer = ring[0], Observer(watched.device)
     watched.step(batch)  # allocates the optimizer's state, and tunes
-    with tempfile.TemporaryDirectory(prefix="tl-") as folder:
-        path = Path(folder) / "trace.json"
-        with torch.profiler.profile(activities=activities(watched.device)) as profiler:
-            with observer:
-                watched.step(batch)
-            drain(watched.device)
-        profiler.export_chrome_trace(str(path))
-        read = timeline.read(events_of(path))
-    observer.observed.copies = observer.copies.needless(reading.copying_s(read))
+
+    def observed() -> None:
+        with observer:
+            watched.step(batch)
+
+    work = origins.by_call(timeline.read(traced(watched.device, observed)))
+    observer.observed.copies = _copies(observer, work)
     with implicit_waits(watched.device, observer.observed):
         watched.step(batch)
     periodic.watch(watched, ring, observer.observed)
-    return reading.located(read), observer.observed
+    return origins.joined(observer.calls, work), observer.observed
+
+
+def _copies(
+    observer: Observer, work: Mapping[int, Sequence[DeviceSpan]]
+) -> tuple[NeedlessCopy, ...]:
+    seconds = {number: sum(item.self_s for item in items) for number, items in work.items()}
+    found = [
+        *observer.copies.needless(seconds),
+        *memory_formats.copies(observer.calls, work),
+    ]
+    return tuple(sorted(found, key=lambda copy: -copy.self_s))
+
+
+def traced(device: torch.device, steps: Callable[[], None]) -> list[dict[str, Any]]:
+    """Return the trace events of ``steps`` and of all work that they queue."""
+    with tempfile.TemporaryDirectory(prefix="tl-") as folder:
+        path = Path(folder) / "trace.json"
+        with (
+            _without_advice(),
+            torch.profiler.profile(activities=activities(device)) as profiler,
+        ):
+            steps()
+            drain(device)
+        profiler.export_chrome_trace(str(path))
+        return events_of(path)
 
 
 def _timed(

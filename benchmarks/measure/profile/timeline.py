@@ -43,6 +43,9 @@ class DeviceSpan:
     """When the host launched it; None where the trace does not tell."""
     blocks_per_sm: float | None = None
     """Blocks of a kernel's grid over the device's SMs; None for a copy and on a CPU."""
+    occupancy: float | None = None
+    """Share of an SM's warps that the profiler expects to be in use; None where it has no estimate,
+    as of kernels with much shared memory."""
 
     @property
     def kind(self) -> str:
@@ -145,7 +148,13 @@ def _kernels(
             self_s=(end - start) / 1e6,
             queued_s=_s(float(entry.event["ts"]), zero_us) if entry else None,
             blocks_per_sm=event.get("args", {}).get("blocks per SM"),
+            occupancy=_occupancy(event),
         )
+
+
+def _occupancy(event: Event) -> float | None:
+    # The estimate of a kernel whose shared memory it cannot place is zero, as if nothing ran.
+    return event.get("args", {}).get("est. achieved occupancy %", 0) / 100 or None
 
 
 def _correlation(event: Event) -> Any:
