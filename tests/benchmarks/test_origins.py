@@ -109,7 +109,7 @@ def test_the_operators_in_a_name_that_inductor_gave() -> None:
 def test_the_demands_of_a_call_are_not_put_down_to_a_copy_that_it_makes_first() -> None:
     events = [
         span("user_annotation", f"{AT}0", 0.0, 90.0),
-        span("cpu_op", "aten::convolution", 1.0, 80.0),
+        span("cpu_op", "aten::_convolution", 1.0, 80.0),
         span("cpu_op", "aten::contiguous", 2.0, 30.0),
         span("cpu_op", "aten::copy_", 3.0, 20.0),
         launch(1, 5.0),

@@ -214,6 +214,11 @@ def test_the_union_of_spans_is_what_counting_each_instant_gives(
         ("Memcpy HtoD (Pinned -> Device)", ["aten::copy_"], "memcpy"),
         ("ncclDevKernel_AllReduce_Sum", [], "communication"),
         ("multi_tensor_apply", ["Optimizer.step#SGD.step", "aten::_foreach_add_"], "optimizer"),
+        (
+            "void at::native::elementwise_kernel<128, 4>",
+            ["aten::_convolution", "aten::contiguous", "aten::clone", "aten::copy_"],
+            "memcpy",
+        ),
         ("something_new", [], "other"),
     ],
 )

@@ -39,13 +39,13 @@ def kind_of(name: str, stack: Sequence[str] = ()) -> str:
         return "optimizer"
     if _MEMORY.match(name):
         return "memcpy"
-    operators = [entry for entry in (*stack, name) if "::" in entry]
+    operators = [entry for entry in (*stack, name) if "::" in entry and " " not in entry]
+    innermost = operators[-1] if operators else ""
+    if innermost in _COPIES:  # such as into a convolution's own layout
+        return "memcpy"
     known = _first(_OPERATORS, reversed(operators)) or _first(_KERNELS, (name,))
     if known:
         return known
-    innermost = operators[-1] if operators else ""
-    if innermost in _COPIES:
-        return "memcpy"
     return "pointwise" if innermost.startswith("aten::") else "other"
 
 

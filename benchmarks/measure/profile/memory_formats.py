@@ -43,7 +43,9 @@ def _copying(stack: Sequence[str]) -> str:
         return ""
     caller = called[called.index(_ASKED, 1) - 1]
     node = _BACKWARD.search(caller)
-    return node[0] if node else caller.removeprefix("aten::") if "aten::" in caller else ""
+    return (
+        node[0] if node else caller.removeprefix("aten::").lstrip("_") if "aten::" in caller else ""
+    )
 
 
 def _copy(operator: str, calls: int, lines: Mapping[str, float]) -> NeedlessCopy:
