@@ -25,9 +25,16 @@ WINDOW = 1 / 3
 SEARCH_S = {"auto": 30.0, "fastest": 45.0}
 """Trial steps of a search, by ``batch``; the first process keeps what ``fastest`` found."""
 
-BESIDE_S = {"phases": 2.0, "profile": 12.0, "parity": 15.0, "efficiency": 4.0}
+BESIDE_S = {
+    "phases": 2.0,
+    "profile": 12.0,
+    "parity": 15.0,
+    "efficiency": 4.0,
+    "long_parity": 240.0,
+}
 """Seconds of the passes beside timing in a job's first process, from climbs of `diagnose` on an
-H200; parity takes 40 s with a new reference, and 10 s with a known one."""
+H200; parity takes 40 s with a new reference, and 10 s with a known one.
+Long parity takes its limit, once for the references and once for the case, at most."""
 
 
 PAIR_START_S = 14.0

@@ -39,7 +39,13 @@ from benchmarks.contracts.measurement import (
     Window,
 )
 from benchmarks.contracts.memory import Memory, MemoryLine
-from benchmarks.contracts.parity import Agreement, Parity, ParityStatus
+from benchmarks.contracts.parity import (
+    Agreement,
+    LongParity,
+    LongParityStatus,
+    Parity,
+    ParityStatus,
+)
 from benchmarks.contracts.profile import (
     Demand,
     Layer,
@@ -114,6 +120,8 @@ __all__ = [
     "Layers",
     "Lease",
     "Line",
+    "LongParity",
+    "LongParityStatus",
     "Memory",
     "MemoryLine",
     "Moment",

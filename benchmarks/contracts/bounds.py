@@ -64,6 +64,8 @@ def traces(result: Result) -> Iterator[Trace]:
             yield from _of_telemetry(telemetry)
     if result.parity is not None:
         yield from result.parity.losses.values()
+    if result.long_parity is not None:
+        yield from (*result.long_parity.case, *result.long_parity.reference)
     if result.baseline is not None:
         yield from traces(result.baseline)
 
@@ -82,6 +84,9 @@ def without_traces(result: Result) -> Result:
     lean: dict[str, Any] = {"replicates": tuple(map(_lean, result.replicates))}
     if result.parity is not None:
         lean["parity"] = result.parity.model_copy(update={"losses": {}})
+    if result.long_parity is not None:
+        none = {"case": (), "reference": ()}
+        lean["long_parity"] = result.long_parity.model_copy(update=none)
     if result.baseline is not None:
         lean["baseline"] = without_traces(result.baseline)
     return result.model_copy(update=lean)

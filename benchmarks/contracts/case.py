@@ -62,7 +62,8 @@ class Protocol(Contract):
     """Profile a few steps there; the verdict then tells compute from memory."""
     parity: Flag = False
     """After the timed passes of a job's first process: hold 20 steps against fp32 eager."""
-
+    long_parity: Flag = False
+    """There: hold the loss of some hundred steps from several seeds against fp32 eager."""
     efficiency: Flag = False
     """Count there what a step has to do, and what share of the device's rates it reached."""
     trace: Flag = False
@@ -78,5 +79,5 @@ class Protocol(Contract):
         return self.model_copy(update=dict.fromkeys(BESIDE, False))
 
 
-BESIDE = ("phases", "profile", "parity", "efficiency", "trace")
+BESIDE = ("phases", "profile", "parity", "long_parity", "efficiency", "trace")
 """Passes beside the timing, each switched by its field."""

@@ -7,7 +7,17 @@ from typing import Literal
 
 from pydantic import Field
 
-from benchmarks.contracts.values import Contract, Count, Flag, Line, Name, Number, Seconds, Trace
+from benchmarks.contracts.values import (
+    Contract,
+    Count,
+    Flag,
+    Line,
+    Name,
+    Number,
+    Seconds,
+    Share,
+    Trace,
+)
 
 
 class ParityStatus(StrEnum):
@@ -56,3 +66,44 @@ class Parity(Contract):
     """What the comparison cost in this process."""
     reference_cached: Flag = False
     """Whether the reference had been computed before, by another process."""
+
+
+class LongParityStatus(StrEnum):
+    """The outcome of the comparison of loss curves."""
+
+    NO_WORSE = "no_worse"
+    """Surely not above the reference by more than the margin."""
+    WORSE = "worse"
+    """Surely above it by more than the margin, or not finite: its speed is no speed of this
+    training."""
+    UNDECIDED = "undecided"
+    """Neither is sure: the seeds differ too much."""
+    SKIPPED = "skipped"
+    """Not compared; the reason says why."""
+
+
+class LongParity(Contract):
+    """Loss curves of a case and of fp32 eager training, in pairs of one seed; losses in the loss's
+    own unit."""
+
+    status: LongParityStatus
+    reason: Line = ""
+    """The outcome in one or two sentences."""
+    steps: Count = 0
+    batch: Count = 0
+    """Samples per step of both, which may be fewer than were timed."""
+    difference: Number = 0.0
+    """End loss of the case less that of the reference, as a mean over the seeds."""
+    low: Number = 0.0
+    """Bounds on it, each of 95 % confidence."""
+    high: Number = 0.0
+    margin: Number = 0.0
+    """The most by which the case may be above."""
+    power: Share = 0.0
+    """Chance that equal training would be told ``no_worse``."""
+    parts_at: Count = 0
+    """Step from which the case is surely above to the end; 0: at none."""
+    case: tuple[Trace, ...] = Field(default=(), max_length=10)
+    """The loss of each step, a trace for each seed."""
+    reference: tuple[Trace, ...] = Field(default=(), max_length=10)
+    s: Seconds = 0.0

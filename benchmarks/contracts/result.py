@@ -13,7 +13,7 @@ from benchmarks.contracts.case import Case, Protocol
 from benchmarks.contracts.duet import Turn
 from benchmarks.contracts.efficiency import Efficiency
 from benchmarks.contracts.measurement import Environment, Replicate, Sample
-from benchmarks.contracts.parity import Parity
+from benchmarks.contracts.parity import LongParity, Parity
 
 
 class Status(StrEnum):
@@ -130,6 +130,7 @@ class Result(values.Contract):
     verdict: Verdict | None = None
     parity: Parity | None = None
     """Whether the case computes what fp32 eager computes; None: nobody asked."""
+    long_parity: LongParity | None = None
     efficiency: Efficiency | None = None
     trace_absent: values.Line = ""
     """Why there is no trace, where one was asked for."""

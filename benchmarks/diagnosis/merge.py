@@ -60,6 +60,7 @@ def merge(results: Sequence[Result], *, cold: bool = True) -> Result:
         "measured_at": results[0].measured_at,
         "protocol": results[0].protocol,  # the only one that names the passes beside timing
         "parity": results[0].parity,
+        "long_parity": results[0].long_parity,
         "trace_absent": results[0].trace_absent,
         "replicates": replicates,
         "rejected": tuple(again for result in results for again in result.rejected),

@@ -88,7 +88,7 @@ class Check:
             self._spent_s += time.perf_counter() - from_s
 
     def _follow(self, trainer: Trainer) -> None:
-        seed, reference = self.context.seed, self._recipe(_reference_of(self.case))
+        seed, reference = self.context.seed, self._recipe(reference_of(self.case))
         # The batch that was timed, which need not be the one that the recipe proposed.
         self._inputs = inputs(replace(reference, batch=trainer.recipe.batch), seed)
         del reference
@@ -99,7 +99,7 @@ class Check:
     def _judge(self) -> None:
         assert self._trajectory is not None
         precision = catalog.settings(self.case)["precision"]
-        exact = _reference_of(self.case)
+        exact = reference_of(self.case)
         reference = parity.Reference(*(self._kept(role, exact) for role in (FIRST, AGAIN, SHAKEN)))
         base = self._kept(BASE, base_of(self.case))
         self._parity = parity.compare(self._trajectory, base, reference, parity.rule(precision))
@@ -136,25 +136,30 @@ class Check:
         if role == SHAKEN:
             shake(recipe.model, self.context.seed)
         trainer = Trainer(recipe, self.context.device)
-        with nullcontext() if role == BASE else _deterministic():
+        with nullcontext() if role == BASE else deterministic():
             return follow(trainer, self._inputs, self.context.seed, limit_s=LIMIT_S, tell=self.tell)
 
     def _recipe(self, case: contracts.Case) -> workload.Recipe:
         return self.build(case, self.context)
 
     def _key(self, role: str, case: contracts.Case) -> str:
-        parts = [
-            role,
-            case.model_dump(mode="json"),
-            self.context.seed,
-            parity.STEPS,
-            depends(self.facts),
-        ]
-        digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
-        for tensor in itertools.chain.from_iterable(self._inputs):
-            digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
-            digest.update(tensor.contiguous().view(torch.uint8).numpy().tobytes())
-        return digest.hexdigest()[:32]
+        return key_of([role, parity.STEPS], case, self.context.seed, self.facts, self._inputs)
+
+
+def key_of(
+    parts: list[str | int],
+    case: contracts.Case,
+    seed: int,
+    facts: Mapping[str, str],
+    inputs: list[workload.Batch],
+) -> str:
+    """The key of a trajectory, by all that it depends on."""
+    whole = [*parts, case.model_dump(mode="json"), seed, depends(facts)]
+    digest = hashlib.sha256(json.dumps(whole, sort_keys=True).encode())
+    for tensor in itertools.chain.from_iterable(inputs):
+        digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
+        digest.update(tensor.contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:32]
 
 
 def depends(facts: Mapping[str, str]) -> dict[str, str]:
@@ -162,7 +167,8 @@ def depends(facts: Mapping[str, str]) -> dict[str, str]:
     return {name: facts.get(name, "") for name in _FACTS}
 
 
-def _reference_of(case: contracts.Case) -> contracts.Case:
+def reference_of(case: contracts.Case) -> contracts.Case:
+    """Fp32, eager, with the batch of ``case``."""
     return _with_batch(case, {})
 
 
@@ -210,7 +216,7 @@ def shake(model: nn.Module, seed: int) -> None:
 
 
 @contextmanager
-def _deterministic() -> Iterator[None]:
+def deterministic() -> Iterator[None]:
     """Use deterministic algorithms where torch has them; ignore its warnings about the others."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -17,7 +17,7 @@ from benchmarks import contracts, workload_module
 from benchmarks.catalog import catalog
 from benchmarks.catalog.metrics import sample
 from benchmarks.data.cache import cache_folder, kept_file
-from benchmarks.diagnosis import parity, sanity
+from benchmarks.diagnosis import loss_curves, parity, sanity
 from benchmarks.diagnosis.conclude import concluded
 from benchmarks.diagnosis.merge import samples
 from benchmarks.diagnosis.paired import samples as samples_of_turns
@@ -30,6 +30,7 @@ from benchmarks.measure import (
     flags,
     flops,
     graphs,
+    long_run,
 )
 from benchmarks.measure.failures import classify
 from benchmarks.measure.in_turn import Baton, OtherSideGone
@@ -113,7 +114,10 @@ class _Session:
         if check is not None:
             result = parity.with_parity(result, check.verdict())
         first = result.replicates[0]
-        if not protocol_after(self._spec, first.full, first.synth).efficiency:
+        asked = protocol_after(self._spec, first.full, first.synth)
+        if asked.long_parity and result.status is contracts.Status.OK:
+            result = loss_curves.with_long_parity(result, self._long_run().compared())
+        if not asked.efficiency:
             return result
         return result.model_copy(update={"efficiency": self._efficiency()})
 
@@ -214,6 +218,13 @@ class _Session:
             self._reporter.tell(PHASE, 1.0, step)
 
         return Check(self._case, self._context, self._environment.facts, build, tell)
+
+    def _long_run(self) -> long_run.LongRun:
+        def tell(done: float, step: int) -> None:
+            self._reporter.tell(long_run.PHASE, done, step)
+
+        facts = self._environment.facts
+        return long_run.LongRun(self._case, self.batch, self._context, facts, build, tell)
 
     def _trainer(self) -> Trainer:
         context = self._context

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from benchmarks.catalog.catalog import Refused
 from benchmarks.measure import check_recipe, checkpointing, float8
@@ -40,12 +40,7 @@ class Trainer:
         self._forward = self._loss
         if recipe.compile_options is not None:
             self._forward = torch.compile(self._loss, **recipe.compile_options)
-        # A module's state may hold other values than tensors; they stay unchanged.
-        self._start = {
-            name: value.detach().cpu().clone()
-            for name, value in self.model.state_dict().items()
-            if isinstance(value, Tensor)
-        }
+        self.begin_with(self.model)
 
     def _loss(self, batch: Batch) -> Tensor:
         return self.recipe.loss(self.model, batch)
@@ -122,6 +117,15 @@ class Trainer:
 
     def changed(self) -> None:
         """Forget captured code: the model computes something else from now on."""
+
+    def begin_with(self, model: nn.Module) -> None:
+        """Take the weights of ``model``, an equal module, as those that `rewind` goes back to."""
+        # A module's state may hold other values than tensors; they stay unchanged.
+        self._start = {
+            name: value.detach().cpu().clone()
+            for name, value in model.state_dict().items()
+            if isinstance(value, Tensor)
+        }
 
     def rewind(self, seed: int) -> None:
         """Go back to the initial weights, so that every pass times the same mathematics.

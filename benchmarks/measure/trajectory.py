@@ -49,7 +49,7 @@ def follow(
 
     Raises `TooSlow` once the steps so far foretell more than ``limit_s`` seconds.
     """
-    _settle(trainer, batches)
+    settle(trainer, batches)
     trainer.rewind(seed)
     before, update = _entries(trainer), np.zeros(0, np.float32)
     losses: list[float] = []
@@ -80,7 +80,8 @@ def _in_time(need_s: float, step: int, steps: int, limit_s: float) -> None:
         raise TooSlow(f"{steps} steps of it take {need_s:,.0f} s")
 
 
-def _settle(trainer: Trainer, batches: Sequence[Batch]) -> None:
+def settle(trainer: Trainer, batches: Sequence[Batch]) -> None:
+    """Take a few steps, in which things compile and a gradient scaler finds its scale."""
     for number in range(SETTLING):
         scale = trainer.scale
         trainer.step(trainer.place(batches[number % len(batches)]))

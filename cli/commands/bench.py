@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from benchmarks import trace_file
 from benchmarks.catalog import precision_tiers
@@ -15,6 +18,28 @@ from cli.exits import Exit, Stop
 from cli.local.measure import read_protocol, set_up
 from cli.output import result_panel
 from cli.output.lines import say
+
+
+class Length(StrEnum):
+    """The steps of a comparison with fp32 eager training."""
+
+    SHORT = "short"
+    LONG = "long"
+
+
+class BenchCommand(TyperCommand):
+    """A command whose ``--parity`` may stand alone, wherever it stands: it is short then."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments."""
+        whole: list[str] = []
+        for word, after in zip_longest(args, args[1:], fillvalue=""):
+            alone = word == "--parity" and after not in tuple(Length)
+            whole += [word, Length.SHORT] if alone else [word]
+        return super().parse_args(ctx, whole)
+
+
+COMMAND = BenchCommand
 
 
 def bench(
@@ -49,8 +74,14 @@ def bench(
         typer.Option(help="Profile, and keep the Chrome trace in this file (.json or .json.gz)."),
     ] = None,
     parity: Annotated[
-        bool, typer.Option("--parity", help="Also hold 20 steps against fp32 eager training.")
-    ] = False,
+        Length | None,
+        typer.Option(
+            "--parity",
+            metavar="[short|long]",
+            help="Also hold 20 steps against fp32 eager training; long: and the loss of some "
+            "hundred steps, which takes minutes.",
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Measure one case on this machine, without a service, and print what limits it.
@@ -67,7 +98,8 @@ def bench(
     if trace is not None and (why := trace_file.fault(trace)):
         raise Stop(why)
     profiled = profile or trace is not None
-    requested = {"efficiency": True, "phases": profiled, "profile": profiled, "parity": parity}
+    requested = {"efficiency": True, "phases": profiled, "profile": profiled}
+    requested |= {"parity": parity is not None, "long_parity": parity is Length.LONG}
     update: dict[str, object] = {switch: True for switch, on in requested.items() if on}
     if replicates:
         update["replicates"] = replicates

@@ -131,6 +131,8 @@ def _closing(climb: Climb) -> list[str]:
     faster = formats.times(best.full / first.full)
     without = formats.times(best.synth / first.synth)
     lines.append(f"Best: {best.case.key}: {faster}, without the loader {without}.")
+    if best is not first:
+        lines.append(f"Its loss over more steps: throughline bench {best.case.key} --parity long")
     if best.verdict is not None:
         lines.append(f"There: {answer(best.verdict)} {best.verdict.sentence}")
     return lines

@@ -152,6 +152,9 @@ def _beside(result: Result) -> list[tuple[str, str]]:
     if result.parity is not None:
         why = f": {result.parity.reason}" if result.parity.reason else ""
         lines.append(("parity", f"{result.parity.status}{why}"))
+    if result.long_parity is not None:
+        status = result.long_parity.status.replace("_", " ")
+        lines.append(("long parity", f"{status}: {result.long_parity.reason}"))
     if result.efficiency is not None:
         lines.append(("efficiency", formats.efficiency(result.efficiency)))
     return lines

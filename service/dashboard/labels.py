@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from benchmarks.catalog import catalog
 from benchmarks.catalog.metrics import metric
-from benchmarks.contracts import Bottleneck, Case, ParityStatus, Status
+from benchmarks.contracts import Bottleneck, Case, LongParityStatus, ParityStatus, Status
 from benchmarks.diagnosis.disturbances import FLAGS
 
 STATUSES = {
@@ -70,6 +70,12 @@ PARITY = {
     ParityStatus.FAIL: "it computes something else",
     ParityStatus.NONDETERMINISTIC: "the reference itself varies",
     ParityStatus.SKIPPED: "not compared",
+}
+LONG_PARITY = {
+    LongParityStatus.NO_WORSE: "it trains no worse than fp32 eager",
+    LongParityStatus.WORSE: "it trains worse than fp32 eager",
+    LongParityStatus.UNDECIDED: "not decided",
+    LongParityStatus.SKIPPED: "not compared",
 }
 
 EVIDENCE = {

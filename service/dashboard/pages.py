@@ -162,6 +162,7 @@ def show_run(
         modules=modules,
         icicle=figures.module_times(modules.layers, runs.peak(result)) if modules else None,
         memory=runs.memory(result),
+        losses=figures.loss_curves(result.long_parity) if drawable else None,
         at_the_peak=runs.at_the_peak(result),
         drawable=drawable,
         histogram=figures.step_histogram(result) if drawable else None,

@@ -171,7 +171,7 @@ def _row(
     result = stored.result if stored else None
     throughput = _shown(result, METRIC)
     memory = _shown(result, "peak_memory")
-    parity = result.parity if result else None
+    compared = (result.parity, result.long_parity) if result else ()
     verdict = result.verdict if result else None
     return Row(
         job_id=jobs[0].id,
@@ -187,7 +187,7 @@ def _row(
         verdict=verdict.sentence if verdict else "",
         peak_memory_b=memory[0].value if memory else None,
         parity=_parity(result),
-        parity_reason=parity.reason if parity else "",
+        parity_reason=" ".join(one.reason for one in compared if one and one.reason),
         mfu=formats.mfu(result.efficiency) if result else None,
         compile_cost=_compile_cost(stored, among) if stored else None,
         flags=disturbances.every(result) if result else (),
@@ -204,10 +204,11 @@ def _compile_cost(stored: StoredResult, among: Iterable[StoredResult]) -> Compil
 
 
 def _parity(result: contracts.Result | None) -> str | None:
-    if result is not None and result.parity is not None:
-        return result.parity.status.value
-    made_nan = result is not None and result.status is contracts.Status.PARITY_FAIL
-    return contracts.ParityStatus.FAIL.value if made_nan else None
+    if result is None:
+        return None
+    if result.status is contracts.Status.PARITY_FAIL:  # for NaN, or a loss that ends higher, too
+        return contracts.ParityStatus.FAIL.value
+    return result.parity.status.value if result.parity else None
 
 
 def _shown(result: contracts.Result | None, metric: str) -> tuple[Summary, str] | None:

@@ -10,7 +10,17 @@ import pytest
 from builders.measured import a_pass, a_replicate, a_result
 from pydantic import BaseModel
 
-from benchmarks.contracts import Parity, ParityStatus, Pass, Replicate, Result, Telemetry, Trace
+from benchmarks.contracts import (
+    LongParity,
+    LongParityStatus,
+    Parity,
+    ParityStatus,
+    Pass,
+    Replicate,
+    Result,
+    Telemetry,
+    Trace,
+)
 from benchmarks.contracts.bounds import (
     BESIDE_TRACES_B,
     FACTS_B,
@@ -24,6 +34,7 @@ from benchmarks.contracts.bounds import (
     without_traces,
 )
 from benchmarks.diagnosis.merge import merge
+from benchmarks.measure.long_run import LENGTHS, SEEDS
 
 H200 = Path(__file__).parents[2] / "benchmarks" / "results" / "h200"
 CHANNELS = 8
@@ -44,6 +55,11 @@ def telling(count: int) -> Telemetry:
     return Telemetry(hz=10.0, t_s=trace, channels={f"c{n}": trace for n in range(CHANNELS)})
 
 
+def a_long_parity(losses: list[list[float]]) -> LongParity:
+    of_each = tuple(map(Trace.of, losses))
+    return LongParity(status=LongParityStatus.NO_WORSE, case=of_each, reference=of_each)
+
+
 def full(processes: int, seed: int = 0) -> Replicate:
     """All that one of so many processes may record, telemetry with it."""
     timed, readings = of_steps(pass_steps(processes)), telling(pass_readings(processes, CHANNELS))
@@ -55,7 +71,8 @@ def full(processes: int, seed: int = 0) -> Replicate:
 def test_what_the_benchmarks_may_record_fits_for_each_process_and_for_all(processes: int) -> None:
     losses = dict.fromkeys(("case", "base", "reference"), Trace.of([1.0] * 20))
     parity = Parity(status=ParityStatus.PASS, losses=losses)
-    one = a_result(full(processes)).model_copy(update={"parity": parity})
+    long = a_long_parity([[1.0] * LENGTHS[0]] * SEEDS)
+    one = a_result(full(processes)).model_copy(update={"parity": parity, "long_parity": long})
     assert excess(one, values_in(one), processes) == ""
     whole = merge([one] * processes)
     assert excess(whole, values_in(whole), processes) == ""
@@ -117,9 +134,10 @@ def test_no_trace_is_overlooked() -> None:
     )
     losses = dict.fromkeys(("case", "base", "reference"), Trace.of([1.0]))
     parity = Parity(status=ParityStatus.PASS, losses=losses)
-    result = a_result(replicate).model_copy(update={"parity": parity})
+    long = a_long_parity([[1.0], [2.0]])
+    result = a_result(replicate).model_copy(update={"parity": parity, "long_parity": long})
     assert sorted(_traces_in(result)) == sorted(id(one) for one in traces(result))
-    assert set(_holders(Result)) == {Pass, Telemetry, Parity}
+    assert set(_holders(Result)) == {Pass, Telemetry, Parity, LongParity}
     lean = without_traces(result)
     assert [one.n for one in traces(lean)] == [0] * len(list(traces(lean)))
     assert len(values_in(lean)) < len(values_in(result))

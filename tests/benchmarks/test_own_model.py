@@ -18,6 +18,7 @@ from benchmarks.catalog import catalog
 from benchmarks.catalog.catalog import Refused, UnknownName, WorkloadEntry
 from benchmarks.contracts import (
     Case,
+    LongParityStatus,
     ParityStatus,
     ProcessSpec,
     Protocol,
@@ -77,10 +78,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     workload_module.load.cache_clear()
 
 
-def measured(project: Path, workload: str, monkeypatch: pytest.MonkeyPatch) -> Result:
+def measured(
+    project: Path, workload: str, monkeypatch: pytest.MonkeyPatch, **asked: bool
+) -> Result:
     """What a process makes of a model, in this one."""
     monkeypatch.setenv("THROUGHLINE_CACHE_DIR", str(project / "cache"))
-    spec = ProcessSpec(case=Case(workload=workload), protocol=Protocol.model_validate(BRIEF))
+    protocol = Protocol.model_validate({**BRIEF, **asked})
+    spec = ProcessSpec(case=Case(workload=workload), protocol=protocol)
     return session.measure(spec, torch.device("cpu"), Reporter(None, workload))
 
 
@@ -146,6 +150,20 @@ def test_a_model_that_makes_nan_has_no_speed(
     assert (result.status, result.samples) == (Status.PARITY_FAIL, ())
     assert result.reason.startswith("The loss was NaN or infinite at the end of FULL and SYNTH")
     assert len(result.replicates) == 1
+
+
+def test_a_model_is_trained_over_more_steps_where_that_is_asked_for(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "plain_one.py").write_text(BARE)
+    result = measured(project, "plain_one:build", monkeypatch, long_parity=True)
+    long = result.long_parity
+    assert long is not None
+    assert (result.status, long.status) == (Status.OK, LongParityStatus.NO_WORSE), long.reason
+    assert (long.batch, long.steps, result.parity) == (4, 250, None)
+    shown = io.StringIO()
+    result_panel.show(result, Console(file=shown, width=120))
+    assert "no worse: After 250 steps of 4 seeds" in shown.getvalue()
 
 
 NOISY = """

@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from benchmarks.catalog import catalog
-from benchmarks.contracts import Case, ParityStatus
+from benchmarks.contracts import Case, LongParityStatus, ParityStatus
 from benchmarks.diagnosis import peaks
 from benchmarks.environment import capture
 from benchmarks.measure import flags, flops
+from benchmarks.measure.long_run import LongRun
 from benchmarks.measure.parity_check import Check
 from benchmarks.measure.session import build
 from benchmarks.measure.trainer import Trainer
@@ -51,6 +52,35 @@ def test_a_right_case_passes_on_the_gpu_and_gives_its_memory_back(
     sound = (ParityStatus.PASS, ParityStatus.NONDETERMINISTIC)
     assert verdict.status in sound, verdict.reason
     torch._C._cuda_clearCublasWorkspaces()  # 64 MiB that a process keeps whatever it computes
+    assert torch.cuda.memory_allocated() < 4 * 2**20
+
+
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+@pytest.mark.parametrize(
+    ("workload", "axes"),
+    [
+        ("nanogpt", {"precision": "fp16", "optimizer": "fused"}),
+        ("nanogpt", {"precision": "bf16", "compile": "default", "workers": "2"}),
+        ("nanogpt", {"precision": "bf16", "optimizer": "fused", "graphs": "on"}),
+        ("unet", {"precision": "bf16", "layout": "channels_last", "accumulation": "2"}),
+    ],
+    ids=lambda told: told if isinstance(told, str) else "-".join(told.values()),
+)
+def test_a_right_case_trains_no_worse_on_the_gpu_and_gives_its_memory_back(
+    tmp_path: Path, workload: str, axes: dict[str, str]
+) -> None:
+    device = torch.device("cuda", 0)
+    context = Context(device, tmp_path)
+    case = catalog.normalise(Case(workload=workload, preset="tiny", axes=axes), "cuda")
+    recipe = build(case, context)
+    batch = recipe.batch
+    facts = capture(device, flags.put_in_force(recipe), recipe.data_name).facts
+    del recipe
+    told = LongRun(case, batch, context, facts, build).compared()
+    assert told.status is LongParityStatus.NO_WORSE, told.reason
+    assert (told.steps, told.batch) == (250, batch)
+    torch._C._cuda_clearCublasWorkspaces()
     assert torch.cuda.memory_allocated() < 4 * 2**20
 
 

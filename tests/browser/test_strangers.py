@@ -107,7 +107,8 @@ def a_job(revision: str, **more: object) -> dict[str, Any]:
 def a_result(**more: object) -> dict[str, Any]:
     told = measured(PLAN, 39, datetime.now(UTC), np.random.default_rng(1)).model_dump(mode="json")
     protocol = {**told["protocol"], "trace": True}  # so that a page says why there is none
-    return {**told, "protocol": protocol, "parity": {"status": "skipped"}, **more}
+    skipped = {"status": "skipped"}
+    return {**told, "protocol": protocol, "parity": skipped, "long_parity": skipped, **more}
 
 
 def store(client: TestClient, finding: str) -> Stored:

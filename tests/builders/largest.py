@@ -21,6 +21,8 @@ from benchmarks.contracts import (
     Layer,
     Layers,
     Lease,
+    LongParity,
+    LongParityStatus,
     Memory,
     MemoryLine,
     NeedlessCopy,
@@ -51,6 +53,8 @@ from benchmarks.contracts.bounds import (
 PROCESSES = 50
 SIGN = "'"
 """One byte in JSON, and five in a page."""
+LOSSES = 250
+"""Steps of each run of the long comparison."""
 CHANNELS = ("sm_clock_hz", "power_w", "temperature_c", "utilization")
 
 
@@ -115,7 +119,7 @@ def _facts(number: int) -> Mapping[str, str]:
 @cache
 def replicates() -> tuple[Replicate, ...]:
     """Fifty processes that share all values: most are steps, which pages draw."""
-    share = TRACE_VALUES // PROCESSES - 2 * 5 * 200
+    share = TRACE_VALUES // PROCESSES - 2 * 5 * 200 - 2 * 10 * LOSSES // PROCESSES
     steps = _noise(share // 2)
     telemetry = Telemetry(
         hz=10.0, t_s=_noise(200), channels={name: _noise(200) for name in CHANNELS}
@@ -245,6 +249,12 @@ def _beside() -> dict[str, object]:
                 Agreement(quantity=f"q{n}", error=1.0, base_error=1.0, allowed=2.0)
                 for n in range(50)
             ),
+        ),
+        "long_parity": LongParity(
+            status=LongParityStatus.WORSE,
+            reason=line,
+            case=(_noise(LOSSES),) * 10,
+            reference=(_noise(LOSSES),) * 10,
         ),
         "canary": Canary.model_validate({"measured_at": at, "readings": some, "moved": some}),
     }

@@ -71,7 +71,7 @@ def test_every_subcommand_is_documented() -> None:
         ["schedule", "delete", "nightly"],
         ["schedule", "set", "n", "--cron", "0 2 * * *", "--suite", "smoke"],
     ],
-    ids=" ".join,
+    ids=lambda told: told if isinstance(told, str) else " ".join(told or ()),
 )
 def test_without_a_service_each_command_says_how_to_start_one(
     throughline: Run, arguments: list[str]
@@ -376,3 +376,24 @@ def test_a_wrong_benchmark_is_wrong_usage(throughline: Run) -> None:
     done = throughline("bench", "resnet5000")
     assert done.returncode == Exit.USAGE
     assert "There is no workload 'resnet5000'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "length"),
+    [
+        (["nanogpt"], None),
+        (["nanogpt", "--parity"], "short"),
+        (["nanogpt", "--parity", "batch=8"], "short"),
+        (["--parity", "nanogpt", "batch=8"], "short"),
+        (["nanogpt", "--parity", "--json", "batch=8"], "short"),
+        (["nanogpt", "--parity", "short", "batch=8"], "short"),
+        (["nanogpt", "--parity", "long", "batch=8"], "long"),
+        (["nanogpt", "batch=8", "--parity=long"], "long"),
+    ],
+    ids=lambda told: told if isinstance(told, str) else " ".join(told or ()),
+)
+def test_parity_may_stand_alone_wherever_it_stands(words: list[str], length: str | None) -> None:
+    given = load("bench").make_context("bench", list(words)).params
+    assert (given["workload"], given["parity"]) == ("nanogpt", length)
+    settings = [word for word in words if re.match(r"\w+=", word)]
+    assert list(given["settings"] or ()) == settings

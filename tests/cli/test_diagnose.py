@@ -104,7 +104,9 @@ def test_the_ladder_is_shown_at_the_end() -> None:
     shown = climbed().shown
     assert "compile=default" in shown
     assert "Nothing else is left to try that may bring more than 2%." in shown
-    assert "Best: resnet50:full layout=channels_last precision=bf16 workers=16" in shown
+    best = "resnet50:full layout=channels_last precision=bf16 workers=16"
+    assert f"Best: {best}" in shown
+    assert f"throughline bench {best} --parity long" in shown.replace("\n", " ")
 
 
 def test_a_rung_suggests_what_other_rungs_measured() -> None:
@@ -139,7 +141,7 @@ def test_doubts_stand_under_the_ladder_and_where_the_case_was_tried() -> None:
     assert "precision=bf16: flags: throttled" in found.shown
     tried = found.said.split("Trying precision=bf16")[1].split("Trying")[0]
     assert f"  {doubt}\n  flags: throttled\n" in tried
-    assert "parity" not in climbed().shown
+    assert "parity nondeterministic" not in climbed().shown
 
 
 def test_a_case_that_hangs_is_stopped_when_the_budget_is_spent(diagnose: Run) -> None:

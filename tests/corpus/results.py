@@ -15,6 +15,8 @@ from corpus.case import Case
 from benchmarks.contracts import (
     Layer,
     Layers,
+    LongParity,
+    LongParityStatus,
     NeedlessCopy,
     Operation,
     Phases,
@@ -30,6 +32,7 @@ _MAY_BE_NULL = {
     *("half_widths", "verdict", "half_width", "lag1", "n_eff", "drained", "cpu_pressure"),
     *("energy_j", "phases", "profile", "step_s", "busy_s", "fragmentation", "speedup"),
     *("axis", "value", "layers", "memory", "cost_s", "blocks_per_sm", "occupancy"),
+    "long_parity",
     *(("operations", name) for name in ("flops", "moved_b", "arithmetic")),
     ("copies", "moved_b"),
 }
@@ -64,6 +67,9 @@ def good() -> dict[str, Any]:
     )
     result = a_result(replicate, "unet").model_dump(mode="json")
     result |= {"batches_tried": [{"batch": 8, "rate": 9.5, "peak_memory_b": 10}]}
+    losses = (Trace.of([2.0, 1.0]),)
+    long = LongParity(status=LongParityStatus.NO_WORSE, case=losses, reference=losses)
+    result |= {"long_parity": long.model_dump(mode="json")}
     result |= {"flags": ["tail"], "repro": "python -m benchmarks unet", "log_tail": "x"}
     Result.model_validate(result)
     return result

@@ -2,6 +2,7 @@
 
 from service.dashboard.figures.frame import Figure, drawable, embed
 from service.dashboard.figures.icicle import module_changes, module_times
+from service.dashboard.figures.loss_curves import loss_curves
 from service.dashboard.figures.memory import COLOURS, OTHER, memory
 from service.dashboard.figures.places import View, XAxis
 from service.dashboard.figures.points import before_after, history
@@ -23,6 +24,7 @@ __all__ = [
     "drawable",
     "embed",
     "history",
+    "loss_curves",
     "memory",
     "module_changes",
     "module_times",
