@@ -197,7 +197,7 @@ def _profile() -> Profile:
         ),
         demands=tuple(
             Demand(name=f"{n}{long}", arithmetic="fp32", flops=1.0, moved_b=1.0, calls=n)
-            for n in range(70)
+            for n in range(50)
         ),
         memory=_memory(),
     )
