@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from builders.history_plans import GPU_FACTS
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import (
@@ -20,6 +21,7 @@ from benchmarks.contracts import (
     Direction,
     Environment,
     JobSpec,
+    JobState,
     Lease,
     Protocol,
     Purpose,
@@ -34,6 +36,7 @@ from service.findings import confirm, pipeline
 from service.jobs import attempts, leases, submit, workers
 from service.jobs.requests import SubmissionRequest
 from service.jobs.types import Holder, Terms
+from service.models import Job
 
 START = datetime(2026, 3, 1, 2, tzinfo=UTC)
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
@@ -99,6 +102,8 @@ class Team:
                 )
                 submit.submit(session, request, now_of(session))
         opened: list[str] = []
+        for worker in self.names:
+            self._introduce(worker)
         while self._work():
             list(comparisons.advance_after(self.database, ""))
             opened += confirm.follow_all(self.database)
@@ -113,15 +118,25 @@ class Team:
         idle = 0
         while idle < len(self.names):
             order = self.random.permutation(len(self.names))
-            idle = sum(not self._one(self.names[place]) for place in order)
+            waits = self._waits()
+            idle = sum(not (waits and self._one(self.names[place])) for place in order)
             done += len(self.names) - idle
         return done
+
+    def _waits(self) -> bool:
+        """Say if any job waits; to ask costs less than for each worker to find none."""
+        with self.database.reading() as session:
+            queued = select(Job.id).where(Job.state == JobState.QUEUED).limit(1)
+            return session.scalar(queued) is not None
+
+    def _introduce(self, worker: str) -> None:
+        with self.database.writing() as session:
+            introduced = Worker(name=worker, labels={"device": "cuda", "worker": worker})
+            workers.introduce(session, introduced, now_of(session))
 
     def _one(self, worker: str) -> bool:
         with self.database.writing() as session:
             now = now_of(session)
-            introduced = Worker(name=worker, labels={"device": "cuda", "worker": worker})
-            workers.introduce(session, introduced, now)
             claim = Claim(worker=worker, claim_id=secrets.token_hex(16))
             lease = leases.lease(session, claim, TERMS, now)
             if lease is None:
