@@ -13,7 +13,15 @@ from benchmarks.version import installed
 from service.api.openapi import DescribedApi
 from service.api.routes import ROUTES
 from service.auth.authenticate import Authenticator
-from service.dashboard import comparison_pages, finding_pages, modules, pages, series_pages, sign_in
+from service.dashboard import (
+    comparison_pages,
+    finding_pages,
+    kernels,
+    modules,
+    pages,
+    series_pages,
+    sign_in,
+)
 from service.database.health import Checkup
 from service.database.session import Database
 from service.http import exchange, problems, strict_route
@@ -54,7 +62,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.bound(exchange.Limits(*kept, body_s=settings.body_timeout_s))
     problems.install(app)
     app.router.routes.extend(ROUTES)
-    for shown in (pages, series_pages, finding_pages, comparison_pages, modules, sign_in):
+    for shown in (pages, series_pages, finding_pages, comparison_pages, modules, kernels, sign_in):
         app.router.routes.extend(shown.router.routes)
     pages.mount(app)
     app.state.permissions = strict_route.declared(app.routes)

@@ -48,6 +48,7 @@ from benchmarks.contracts.parity import (
 )
 from benchmarks.contracts.profile import (
     Demand,
+    KernelTime,
     Layer,
     Layers,
     NeedlessCopy,
@@ -115,6 +116,7 @@ __all__ = [
     "Id",
     "JobSpec",
     "JobState",
+    "KernelTime",
     "Labels",
     "Layer",
     "Layers",

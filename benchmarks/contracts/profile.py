@@ -9,6 +9,9 @@ from pydantic import Field
 from benchmarks.contracts.memory import Memory
 from benchmarks.contracts.values import Contract, Count, Line, Name, Number, Seconds, Share
 
+MOST_KERNEL_TIMES = 60
+"""Names of kernels that a profile keeps: 7 kB of JSON with names of a hundred characters."""
+
 
 class Phases(Contract):
     """Mean seconds of each phase of a step; taken after the timed passes, with marks inside it."""
@@ -22,10 +25,25 @@ class Phases(Contract):
     """Why there are none."""
 
 
+_KernelName = Annotated[str, Field(max_length=300, pattern=r"^[^\x00-\x1f\x7f]*$")]
+
+
+class KernelTime(Contract):
+    """The kernels or copies of one name in a step; on a CPU an operator's own work."""
+
+    name: _KernelName
+    self_s: Seconds
+    """Device seconds per step."""
+    range_s: Seconds
+    """By how much these seconds differ between the profiled steps, at most."""
+    calls: Number
+    """Per step."""
+
+
 class Operation(Contract):
     """One operation of a step: what it cost on the device, and the line that asked for it."""
 
-    name: Annotated[str, Field(max_length=300, pattern=r"^[^\x00-\x1f\x7f]*$")]
+    name: _KernelName
     kind: Name
     """gemm, conv, attention, norm, pointwise, optimizer, memcpy, communication or other."""
     self_s: Seconds
@@ -150,6 +168,8 @@ class Profile(Contract):
     exposed_communication_s: Seconds = 0.0
     """Per step: communication while nothing else ran."""
     operations: tuple[Operation, ...] = Field(default=(), max_length=100)
+    """The most expensive ones, most expensive first."""
+    kernel_times: tuple[KernelTime, ...] = Field(default=(), max_length=MOST_KERNEL_TIMES)
     """The most expensive ones, most expensive first."""
     demands: tuple[Demand, ...] = Field(default=(), max_length=2_000)
     synchronizations: tuple[Synchronization, ...] = Field(default=(), max_length=100)

@@ -110,7 +110,8 @@ class Passes:
             self._flags.append("cudagraphs_skipped")
         retries, compiled = conditions.allocator_retries(self._device), compilation.read()
         asked = self._asked_beside(full, synth)
-        also = beside.run(self._trainer, ring, (full, synth), asked, self._reporter, self._trace)
+        timed = (full, synth)
+        also = beside.run(self._trainer, ring, timed, asked, self._reporter, self._trace, seed)
         return contracts.Replicate(
             seed=seed,
             import_s=import_s,

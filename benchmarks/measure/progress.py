@@ -20,6 +20,7 @@ PATIENCE_S = {
     "turns": 120.0,
     "phases": 60.0,
     "profile": 180.0,
+    "trace": 180.0,
 }
 """Longest time of a phase without a finished step. Then the signs of life end, and the supervisor
 sees that it hangs. Building and the first step have no limit, for they may compile; warm-up may

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import BaseModel
 from rich.text import Text
 
+from benchmarks.contracts import Profile, Result
 from cli import options, revision
 from cli.client import ServiceClient, read
 from cli.exits import Away, Exit, Stop
 from cli.output import console as output
+from cli.output import kernel_table
 from cli.output.lines import remark, say
 from service.schemas import series
 from service.wording import formats
@@ -27,6 +30,10 @@ def compare(
     *,
     suite: Annotated[str | None, typer.Option(help="Only the cases of this suite.")] = None,
     project: Annotated[str | None, typer.Option(help="Only the histories of this project.")] = None,
+    kernels: Annotated[
+        bool,
+        typer.Option("--kernels", help="Also show the kernels of each case, and which changed."),
+    ] = False,
     markdown: options.Markdown = False,
     url: options.Url = options.DEFAULT_URL,
     as_json: options.Json = False,
@@ -38,16 +45,49 @@ def compare(
     and was not measured well enough. A case that is not clear otherwise leaves it at 0.
     """
     shown_as = output.chosen(markdown=markdown, as_json=as_json)
+    if kernels and shown_as is not output.OutputFormat.TABLE:
+        raise Stop("--kernels is shown as a table only.")
     with ServiceClient(url) as client:
         text, compared = _comparison(client, (base, contender), suite, project)
         if shown_as is output.OutputFormat.MARKDOWN:
             between = (compared.baseline, compared.contender)
             text = client.comparison(*between, suite, project, "markdown")
+        shown = _profiles(client, compared.changes) if kernels else []
     if shown_as is output.OutputFormat.TABLE:
         show(compared.changes, compared.baseline, compared.contender, output.paper())
+        for case, before, after in shown:
+            kernel_table.show(case, before, after, output.paper())
     else:
         say(text.rstrip("\n"))
     raise typer.Exit(outcome(compared.changes))
+
+
+class _StoredProfile(BaseModel):
+    """A result as the service gives it, and the ids of all results of its point."""
+
+    result: Result
+    parts: tuple[str, ...]
+
+
+def _profiles(
+    client: ServiceClient, changes: Sequence[series.RevisionChange]
+) -> list[tuple[str, Profile, Profile]]:
+    """The case of each change that has both sides, with the profiles of its runs."""
+    both = ((one.case.key, one.baseline, one.contender) for one in changes)
+    return [
+        (case, _profile(client, before.result_id), _profile(client, after.result_id))
+        for case, before, after in both
+        if before is not None and after is not None
+    ]
+
+
+def _profile(client: ServiceClient, result_id: str) -> Profile:
+    """The profile of a point's first process; an empty one where none was asked for."""
+    stored = read(_StoredProfile, client.text("results", result_id))
+    if stored.parts[:1] not in ((), (result_id,)):
+        stored = read(_StoredProfile, client.text("results", stored.parts[0]))
+    first = stored.result.replicates[0].profile if stored.result.replicates else None
+    return first or Profile()
 
 
 def _comparison(

@@ -14,9 +14,10 @@ from benchmarks.contracts import Direction
 from service import findings, models
 from service.analysis.detection.windows import SAME
 from service.dashboard import figures
+from service.dashboard.kernels import ProfiledRun, profiled_run
 from service.database.paging import Page
 from service.findings import bad_nodes, confirm
-from service.history.queries import name_of
+from service.history.queries import name_of, stored_of
 from service.schemas import findings as schemas
 from service.schemas.series import Series, SeriesName
 
@@ -28,6 +29,8 @@ MOST_ACTIVE = 200
 MOST_CONFIRMATIONS = 50
 PER_PAGE = 50
 FOR_NOTHING = (models.ConfirmationState.NOT_REPRODUCED, models.ConfirmationState.UNRESOLVED)
+PROFILED_WITHIN = 3
+"""Points on each side of a change among which a profile is looked for."""
 NODE_RESULTS = 20
 """Newest results of a slow node that its page lists."""
 
@@ -48,6 +51,28 @@ def compare_link(finding: schemas.FindingSummary, metric: str = "") -> str | Non
         return None
     choices = {"baseline": finding.last_good, "contender": finding.first_bad}
     return "/compare?" + urlencode(choices | ({"metric": metric} if metric else {}))
+
+
+def profiled_beside(
+    session: Session, series: Series, first_bad_result: str
+) -> tuple[ProfiledRun, ProfiledRun] | None:
+    """Find the nearest runs before a change and from it on whose kernels are known.
+
+    None if a side has none within `PROFILED_WITHIN` points.
+    """
+    ids = [point.result_id for point in series.points if point.counts]
+    if first_bad_result not in ids:
+        return None
+    at = ids.index(first_bad_result)
+    before = _profiled(session, ids[max(0, at - PROFILED_WITHIN) : at][::-1])
+    after = _profiled(session, ids[at : at + PROFILED_WITHIN])
+    return (before, after) if before and after else None
+
+
+def _profiled(session: Session, result_ids: Iterable[str]) -> ProfiledRun | None:
+    rows = (session.get(models.ResultRow, result_id) for result_id in result_ids)
+    sides = (profiled_run(session, stored_of(row)) for row in rows if row is not None)
+    return next((one for one in sides if not one.missing), None)
 
 
 def with_end(

@@ -18,15 +18,26 @@ from service.analysis.detection.windows import LEAST_POINTS
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.auth.permissions import Permission, needs
-from service.dashboard import figures, finding_data, finding_labels, rendering, series_changes
+from service.dashboard import (
+    figures,
+    finding_data,
+    finding_labels,
+    kernels,
+    rendering,
+    series_changes,
+)
 from service.dashboard.query_params import InboxAddress
 from service.findings import threshold_table
 from service.history.compare import LEAST_EFFECT
 from service.history.queries import load_series
 from service.models import SeriesRow, WorkerRow
 from service.schemas.findings import AffectedSeries
+from service.schemas.series import Series
 
 router = rendering.page_router(rendering.COUNTED)
+
+KERNELS_SHOWN = 10
+"""Kernels that a finding's page shows; a page of its own has them all."""
 
 
 @router.get("/findings")
@@ -77,6 +88,7 @@ def show_finding(request: Request, session: Reading, now: Now, finding_id: str) 
     summary = finding.summary
     node = session.get(WorkerRow, summary.worker) if summary.worker else None
     first = finding.series[0] if finding.series else None
+    series = load_series(session, first.series.id) if first else None
     return rendering.render(
         request,
         "finding.html",
@@ -84,7 +96,8 @@ def show_finding(request: Request, session: Reading, now: Now, finding_id: str) 
         finding=finding,
         one=summary,
         first=first,
-        figure=_figure(session, finding_id, first) if first else None,
+        figure=_figure(session, finding_id, series, first) if series and first else None,
+        kernels=_kernels(session, series, first) if series and first else None,
         evidence=finding_data.grouped(finding.attribution),
         compare=finding_data.compare_link(summary, first.series.metric if first else ""),
         confirmations=finding_data.confirmations_of(session, finding),
@@ -96,11 +109,20 @@ def show_finding(request: Request, session: Reading, now: Now, finding_id: str) 
     )
 
 
-def _figure(session: Session, finding_id: str, affected: AffectedSeries) -> figures.Figure | None:
-    series = load_series(session, affected.series.id)
+def _figure(
+    session: Session, finding_id: str, series: Series, affected: AffectedSeries
+) -> figures.Figure | None:
     changes = series_changes.changes_of(session, series, chosen=finding_id)
     changed = series_changes.environments_of(session, series.points)
     analysed = series_changes.analysed(session, series, changes, changed)
     if not any(step.chosen for step in analysed.steps):
         return None
     return figures.before_after(series, finding_data.with_end(analysed, series, affected))
+
+
+def _kernels(
+    session: Session, series: Series, affected: AffectedSeries
+) -> kernels.ShownKernels | None:
+    """Compare the profiles nearest to a change, one before it and one after it."""
+    beside = finding_data.profiled_beside(session, series, affected.first_bad_result)
+    return kernels.compared(*beside, KERNELS_SHOWN) if beside else None

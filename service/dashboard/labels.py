@@ -65,6 +65,17 @@ FOUND_BY = {
 }
 """How the line of an operation was found."""
 
+PROFILE = {
+    "step": "Step under the profiler",
+    "busy": "Device busy",
+    "host_wait": "Idle: launched too late",
+    "kernel_gap": "Idle: between kernels, under 30 µs",
+    "other": "Idle for another reason",
+    "kernels": "Kernels and copies",
+    "launches": "Launches by the host",
+}
+"""Figures of a profile that two runs are compared by."""
+
 PARITY = {
     ParityStatus.PASS: "it computes what fp32 eager computes",
     ParityStatus.FAIL: "it computes something else",

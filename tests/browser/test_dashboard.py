@@ -42,6 +42,8 @@ def paths(seeded: Seeded) -> dict[str, str]:
         "run by module": f"/runs/{seeded.ids['latest:' + SLOWER]}",
         "modules": f"/compare/modules?baseline={seeded.ids['before:' + SLOWER]}"
         f"&contender={seeded.ids['latest:' + SLOWER]}",
+        "kernels": f"/compare/kernels?baseline={seeded.ids['before:' + SLOWER]}"
+        f"&contender={seeded.ids['latest:' + SLOWER]}",
         "workers": "/workers",
         "schedules": "/schedules",
     }

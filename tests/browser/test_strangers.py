@@ -157,6 +157,7 @@ def store(client: TestClient, finding: str) -> Stored:
         *(f"/runs/{one}" for one in (first, kept, failed)),
         *(f"/series/{one}" for one in own),
         "/compare?baseline=r1&contender=r2",
+        f"/compare/kernels?baseline={first}&contender={kept}",
         "/comparisons",
         f"/comparisons/{compared['id']}",
         "/workers",

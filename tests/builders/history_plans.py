@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
-from builders.profiled import a_profile, a_transformer
+from builders.profiled import a_profile, a_transformer, kernels
 from builders.recorded_memory import a_memory
 
 from benchmarks.contracts import (
@@ -351,10 +351,15 @@ def _profile(plan: Plan, number: int, step_s: float) -> Profile:
         blocks_per_sm=6.2,
         occupancy=0.31,
     )
-    layers = None
+    layers, slower = None, number in plan.shifts
     if plan.case.workload == "nanogpt":
-        layers = a_transformer(step_s / 500, TWICE if number in plan.shifts else "")
-    update = {"step_s": step_s, "operations": (operation,), "layers": layers}
+        layers = a_transformer(step_s / 500, TWICE if slower else "")
+    shifted = {"gemm": 0.5, "unfused_add": 0.2} if slower else {"gemm": 0.4, "fused_add": 0.1}
+    times = {"attention": 0.2, **shifted}
+    update: dict[str, object] = {
+        "kernel_times": kernels(**{name: share * step_s for name, share in times.items()})
+    }
+    update |= {"step_s": step_s, "operations": (operation,), "layers": layers}
     update |= {"memory": a_memory(), "copies": (copy,)}
     return profile.model_copy(update=update)
 

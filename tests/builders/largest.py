@@ -18,6 +18,7 @@ from benchmarks.contracts import (
     Contract,
     Demand,
     Direction,
+    KernelTime,
     Layer,
     Layers,
     Lease,
@@ -49,6 +50,7 @@ from benchmarks.contracts.bounds import (
     excess,
     traces,
 )
+from benchmarks.contracts.profile import MOST_KERNEL_TIMES
 
 PROCESSES = 50
 SIGN = "'"
@@ -169,6 +171,10 @@ def _profile() -> Profile:
                 occupancy=0.123456789012345,
             )
             for n in range(100)
+        ),
+        kernel_times=tuple(
+            KernelTime(name=f"{n}{SIGN * 290}", self_s=1.0, range_s=1.0, calls=1.0)
+            for n in range(MOST_KERNEL_TIMES)
         ),
         synchronizations=tuple(
             Synchronization(what=f"{n}{long}", source=long, calls=n) for n in range(100)

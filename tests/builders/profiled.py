@@ -6,6 +6,7 @@ from builders.measured import a_pass, a_replicate
 
 from benchmarks.contracts import (
     Demand,
+    KernelTime,
     Layer,
     Layers,
     NeedlessCopy,
@@ -84,6 +85,12 @@ def a_layer(name: str, class_name: str, forward_s: float, flops: float = 0.0) ->
         kept_b=2**20,
         weights_b=2**22 if class_name == "Linear" else 0,
     )
+
+
+def kernels(**seconds: float) -> tuple[KernelTime, ...]:
+    """Kernels of these seconds, the same in every step, each called twice; longest first."""
+    times = (KernelTime(name=name, self_s=s, range_s=0.0, calls=2.0) for name, s in seconds.items())
+    return tuple(sorted(times, key=lambda time: -time.self_s))
 
 
 def a_transformer(unit_s: float, twice: str = "") -> Layers:

@@ -79,6 +79,9 @@ def result(spec: dict, script: str) -> dict:
     replicate = _replicate(rate, spec.get("seed", 0))
     if script == "flags":
         replicate["flags"] = [f"process{spec.get('seed', 0)}.flag{number}" for number in range(100)]
+    if spec.get("protocol", {}).get("profile"):
+        kernel = {"name": "gemm", "self_s": 0.09, "range_s": 0.001, "calls": 12.0}
+        replicate["profile"] = {"steps": 5, "step_s": 0.1, "busy_s": 0.09, "kernel_times": [kernel]}
     samples, verdict = _samples(rate), _verdict(rate)
     return {
         "status": "ok",

@@ -16,11 +16,13 @@ import httpx2
 import pytest
 from builders.commands import LIMIT_S, eventually, free_port, running, serving
 from builders.forked import Forked, ForkServer
+from builders.profiled import a_profile, kernels
 
 from benchmarks import local_service
 from benchmarks.contracts import Case, Direction
 from cli.commands.compare import outcome
 from cli.exits import Exit
+from cli.output import console, kernel_table
 from service.schemas.series import ChangeVerdict, RevisionChange
 from service.wording import formats
 
@@ -165,6 +167,41 @@ def test_what_is_measured_is_reported_and_compared(throughline: Run) -> None:
     incomplete = throughline("compare", "v1", "v4")
     assert incomplete.returncode == Exit.TIMEOUT
     assert incomplete.stderr == "Not compared: 1 of 1 cases lack a result.\n"
+
+
+@pytest.mark.usefixtures("worker")
+def test_two_revisions_are_compared_by_kernel_where_they_were_profiled(throughline: Run) -> None:
+    for revision in ("k1", "k2"):
+        done = throughline(*MINE, "-r", revision, "--replicates", "2", "--trace", "--wait")
+        assert done.returncode == Exit.OK, done.stderr
+    told = throughline("compare", "k1", "k2", "--kernels").stdout
+    assert re.search(r"gemm +unchanged +90(\.0+)? ms +90(\.0+)? ms +0", told.replace("\u00a0", " "))
+    assert "gemm" not in throughline("compare", "k1", "k2").stdout
+    assert throughline(*MINE, "-r", "k3", "--replicates", "2", "--wait").returncode == Exit.OK
+    without = throughline("compare", "k1", "k3", "--kernels").stdout
+    assert "The contender: It was measured without a profile." in without
+    other = throughline("compare", "k1", "k2", "--kernels", "--json")
+    assert (other.returncode, other.stdout) == (Exit.USAGE, "")
+
+
+def test_kernels_are_printed_with_what_became_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    sides = (
+        {"gemm": 0.04, "softmax": 0.02, "triton_add_1": 0.01},
+        {"gemm": 0.05, "sort": 0.015, "triton_add_3": 0.01},
+    )
+    before, after = (
+        a_profile(0.09).model_copy(update={"kernel_times": kernels(**one)}) for one in sides
+    )
+    kernel_table.show("unet:tiny", before, after, console.paper())
+    told = capsys.readouterr().out.replace("\u00a0", " ").replace(".00", "")
+    lines = [" ".join(line.split()) for line in told.splitlines()]
+    rows = [line for line in lines if " ms" in line][-4:]
+    assert rows == [
+        "softmax gone 20 ms \u2013 \u221220 ms",
+        "sort new \u2013 15 ms +15 ms",
+        "gemm slower 40 ms 50 ms +10 ms",
+        "triton_add_3 (was triton_add_1) unchanged 10 ms 10 ms 0 s",
+    ]
 
 
 @pytest.mark.usefixtures("worker")

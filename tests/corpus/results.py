@@ -13,6 +13,7 @@ from builders.recorded_memory import a_memory
 from corpus.case import Case
 
 from benchmarks.contracts import (
+    KernelTime,
     Layer,
     Layers,
     LongParity,
@@ -101,6 +102,8 @@ def _profile() -> Profile:
         "notes": ("x",),
         "idle_s": {"other": 0.01},
     }
+    kernel = KernelTime(name="gemm", self_s=0.09, range_s=0.001, calls=12.5)
+    update |= {"kernel_times": (kernel,)}
     update |= {"layers": layers, "memory": a_memory(), "copies": (copy,)}
     return told.model_copy(update=update | {"fragmentation": 0.1})
 

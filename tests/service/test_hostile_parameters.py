@@ -45,6 +45,7 @@ PAGES = {
     "/comparisons": ("state",),
     "/compare": ("baseline", "contender", "suite", "metric"),
     "/compare/modules": ("baseline", "contender"),
+    "/compare/kernels": ("baseline", "contender"),
 }
 PATHS = (
     "../../etc/passwd",

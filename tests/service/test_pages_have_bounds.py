@@ -67,6 +67,7 @@ class History:
         queries = {
             "/compare": "?baseline={first}&contender={last}",
             "/compare/modules": "?baseline={result_id}&contender={result_id}",
+            "/compare/kernels": "?baseline={result_id}&contender={result_id}",
             "/": "?metric=throughput",
             f"{API}/changes": "?baseline={first}&contender={last}",
             f"{API}/series": "?limit=500",

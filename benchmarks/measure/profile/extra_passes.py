@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.contracts import Pass, Phases, Profile, Protocol
-from benchmarks.measure.profile import modules, periodic, phases, recording
+from benchmarks.measure.profile import full_trace, modules, periodic, phases, recording
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch
@@ -34,10 +34,11 @@ def run(
     protocol: Protocol,
     reporter: Reporter,
     trace: Path | None = None,
+    seed: int = 0,
 ) -> Beside:
     """Run the passes that ``protocol`` names, in steady state; a ``trace`` file implies a profile.
 
-    ``ring`` are batches on the device, ``timed`` FULL and SYNTH.
+    ``ring`` are batches on the device, ``timed`` FULL and SYNTH, ``seed`` that of FULL's order.
     """
     full, synth = timed
     marked: Phases | None = None
@@ -55,7 +56,20 @@ def run(
         profile = modules.with_layers(profile, trainer, ring)
         if unreliable(profile, synth):
             flags.append(UNRELIABLE)
+    if profile is not None and trace is not None and not profile.absent:
+        profile = _with_full(profile, trainer, seed, trace, reporter)
     return Beside(marked, profile, flags)
+
+
+def _with_full(
+    profile: Profile, trainer: Trainer, seed: int, trace: Path, reporter: Reporter
+) -> Profile:
+    """Add steps of FULL to the trace; ``profile`` notes why there are none."""
+    try:
+        full_trace.add(trainer, seed, trace, lambda: reporter.tell("trace", 1.0))
+    except Exception as error:  # such as too little memory for one more batch
+        return recording.noted(profile, "Steps of FULL could not be traced", error)
+    return profile
 
 
 def unreliable(profile: Profile, synth: Pass) -> bool:

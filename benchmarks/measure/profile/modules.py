@@ -43,8 +43,7 @@ def with_layers(profile: Profile, trainer: Trainer, ring: Sequence[Batch]) -> Pr
     try:
         return profile.model_copy(update={"layers": measure(trainer, ring)})
     except Exception as error:  # such as too little memory for an eager step
-        why = recording.sentence("The modules could not be told apart", error)
-        return profile.model_copy(update={"notes": (*profile.notes, why)})
+        return recording.noted(profile, "The modules could not be told apart", error)
 
 
 def measure(trainer: Trainer, ring: Sequence[Batch]) -> Layers:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import defaultdict
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from benchmarks.contracts import Operation, Profile
+from benchmarks.contracts import KernelTime, Operation, Profile
+from benchmarks.contracts.profile import MOST_KERNEL_TIMES
 from benchmarks.measure.profile.origins import Origins
 from benchmarks.measure.profile.timeline import DeviceSpan, Span, Timeline
 
@@ -31,7 +32,8 @@ def read(timeline: Timeline, origins: Origins | None = None) -> Profile:
     The window goes from the first kernel of the first step to the first kernel of the last one:
     whole periods, however far the host was ahead. ``origins`` are of an eager step.
     """
-    window, periods = _window(timeline)
+    starts, end = _window(timeline)
+    window, periods = (starts[0], end), len(starts)
     work = [item for item in timeline.work if window[0] <= item.start_s < window[1]]
     busy = union(_cut(work, window))
     silent = union(_cut((w for w in work if w.kind != "communication"), window))
@@ -49,11 +51,12 @@ def read(timeline: Timeline, origins: Origins | None = None) -> Profile:
         idle_s={cause: s / periods for cause, s in _idle(work, window, timeline.on_gpu).items()},
         exposed_communication_s=max(0.0, length(busy) - length(silent)) / periods,
         operations=_operations(work, periods, origins or Origins()),
+        kernel_times=_kernel_times(work, starts),
     )
 
 
-def _window(timeline: Timeline) -> tuple[Span, int]:
-    """The span that is read, and how many whole steps it holds."""
+def _window(timeline: Timeline) -> tuple[list[float], float]:
+    """The start of each whole step of the span that is read, and the end of that span."""
     if not timeline.steps:
         raise Unreadable("The profiler recorded no step.")
     if not timeline.work:
@@ -63,8 +66,8 @@ def _window(timeline: Timeline) -> tuple[Span, int]:
     if len(firsts) < len(timeline.steps):
         raise Unreadable("The trace does not tell which step its kernels belong to.")
     if len(firsts) > 1:
-        return (firsts[0], firsts[-1]), len(firsts) - 1
-    return (timeline.work[0].start_s, max(item.end_s for item in timeline.work)), 1
+        return firsts[:-1], firsts[-1]
+    return [timeline.work[0].start_s], max(item.end_s for item in timeline.work)
 
 
 def _first(timeline: Timeline, step: Span) -> float | None:
@@ -189,6 +192,26 @@ def _split(whole: Operation, name: str, origins: Origins) -> Iterator[Operation]
             update |= {"flops": part.flops, "moved_b": part.moved_b}
             update |= {"arithmetic": part.arithmetic}
         yield whole.model_copy(update=update)
+
+
+def _kernel_times(work: Sequence[DeviceSpan], starts: Sequence[float]) -> tuple[KernelTime, ...]:
+    """The most expensive kernels by name; ``starts`` are those of the steps."""
+    seconds: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(starts))
+    calls: Counter[str] = Counter()
+    for item in work:
+        name = _printable(item.name)
+        seconds[name][bisect_right(starts, item.start_s) - 1] += item.self_s
+        calls[name] += 1
+    times = (
+        KernelTime(
+            name=name,
+            self_s=sum(of_steps) / len(starts),
+            range_s=max(of_steps) - min(of_steps),
+            calls=calls[name] / len(starts),
+        )
+        for name, of_steps in seconds.items()
+    )
+    return tuple(sorted(times, key=lambda time: -time.self_s)[:MOST_KERNEL_TIMES])
 
 
 def _printable(name: str) -> str:

@@ -25,6 +25,7 @@ from benchmarks.measure.profile import (
     memory_formats,
     origins,
     periodic,
+    ranges,
     reading,
     snapshot,
     timeline,
@@ -55,7 +56,7 @@ def profile(trainer: Trainer, ring: Sequence[Batch], keep: Path | None = None) -
     try:
         return profiled.model_copy(update={"memory": snapshot.memory(trainer, ring)})
     except Exception as error:  # such as an allocator without a history
-        return _noted(profiled, "The memory of a step could not be recorded", error)
+        return noted(profiled, "The memory of a step could not be recorded", error)
 
 
 def _profiled(trainer: Trainer, ring: Sequence[Batch], keep: Path | None) -> Profile:
@@ -85,7 +86,7 @@ def _observed(
     try:
         known, observation = observe(trainer, ring)
     except Exception as error:  # such as too little memory for an eager step
-        return _noted(profiled, "The eager step could not be watched", error)
+        return noted(profiled, "The eager step could not be watched", error)
     demands, waits = observation.stored()
     operations = reading.read(steady, known).operations
     update: dict[str, Any] = {"operations": operations, "demands": demands}
@@ -97,7 +98,8 @@ def _observed(
     return profiled.model_copy(update=update)
 
 
-def _noted(profiled: Profile, what: str, error: Exception) -> Profile:
+def noted(profiled: Profile, what: str, error: Exception) -> Profile:
+    """``profiled`` with a note of what failed and why."""
     return profiled.model_copy(update={"notes": (*profiled.notes, sentence(what, error))})
 
 
@@ -180,19 +182,20 @@ def _timed(
 
     Also returns how often the allocator turned to the driver in them.
     """
-    feed = cycle(ring)
     plan = schedule(wait=WAIT, warmup=WARM_UP, active=ACTIVE, repeat=1)
     before = 0
     with tempfile.TemporaryDirectory(prefix="tl-") as folder:
         path = keep or Path(folder) / "trace.json"
         with (
             _without_advice(),
+            ranges.named(trainer) as named,
             torch.profiler.profile(
                 activities=activities(trainer.device),
                 schedule=plan,
                 on_trace_ready=lambda ready: ready.export_chrome_trace(str(path)),
             ) as profiler,
         ):
+            feed = named.feed(cycle(ring))
             for number in range(STEPS):
                 if number == WAIT + WARM_UP:
                     before = device_allocations(trainer.device)
@@ -216,10 +219,16 @@ def activities(device: torch.device) -> list[ProfilerActivity]:
     return [ProfilerActivity.CPU, *gpu]
 
 
+def document_of(path: Path) -> dict[str, Any]:
+    """Read a trace in a file."""
+    with closing(gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as file:
+        document: dict[str, Any] = json.load(file)
+    return document
+
+
 def events_of(path: Path) -> list[dict[str, Any]]:
     """Read the events of a trace in a file."""
-    with closing(gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as file:
-        events: list[dict[str, Any]] = json.load(file)["traceEvents"]
+    events: list[dict[str, Any]] = document_of(path)["traceEvents"]
     return events
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import zlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +15,9 @@ from builders import analysed as builder
 from builders import long_series as long
 from builders.access import guarded
 from builders.analysed import Analysed
+from builders.corrupted import run
 from builders.html_page import faults, links
+from builders.profiled import a_profile, kernels, profiled
 from fastapi.testclient import TestClient
 from sqlalchemy import delete, select, update
 
@@ -24,6 +27,7 @@ from service.app import create_app
 from service.dashboard import finding_data, finding_labels
 from service.database.session import Database
 from service.findings import ACTIONS
+from service.history.queries import stored_of
 from service.models import (
     AnalysisRow,
     ConfirmationRow,
@@ -31,6 +35,7 @@ from service.models import (
     FindingRow,
     FindingSeries,
     FindingState,
+    ResultRow,
 )
 from service.settings import Access, Settings
 
@@ -360,3 +365,43 @@ def test_where_reading_is_open_a_finding_leads_to_the_sign_in(
     assert faults(page) == []
     assert "data-send=" not in page
     assert f'<a href="/sign-in?to=/findings/{told.regression}">Sign in</a> to act' in page
+
+
+def give_kernels(database: Database, number: int, **seconds: float) -> None:
+    """Have a result of the regression's history hold a profile with these kernels."""
+    with database.writing() as session:
+        run(session, "DROP TRIGGER IF EXISTS guard_results_update")
+        row = session.get_one(ResultRow, long.result_of(number))
+        profile = a_profile(0.09).model_copy(
+            update={"kernel_times": kernels(**seconds), "idle_s": {"host_wait": 0.01}}
+        )
+        result = stored_of(row).result.model_copy(update={"replicates": (profiled(profile),)})
+        row.document = zlib.compress(result.model_dump_json().encode())
+
+
+def test_a_finding_shows_what_became_of_the_kernels_nearest_to_its_change(
+    acting: TestClient, ids: Analysed
+) -> None:
+    database, address = database_of(acting), f"/findings/{ids.regression}"
+    assert "Kernels before and after" not in read(acting, address)
+    give_kernels(database, builder.STEADY - 2, gemm=0.05, softmax=0.02)
+    assert "Kernels before and after" not in read(acting, address), "no side after the change"
+    give_kernels(database, builder.STEADY + 1, gemm=0.06, sort=0.03)
+    give_kernels(database, builder.STEADY + 2, gemm=0.99)
+    text = read(acting, address)
+    card = text.partition('aria-labelledby="kernels"')[2].partition("</section>")[0]
+    rows = re.findall(r"<code>(\w+)</code>.*?It is\">(\w+)<", card, re.DOTALL)
+    assert rows == [("sort", "new"), ("softmax", "gone"), ("gemm", "slower")]
+    assert "+30 ms" in card
+    assert "Idle: launched too late" in card
+    sides = (builder.STEADY - 2, builder.STEADY + 1)
+    (link,) = (one for one in links(text) if one.startswith("/compare/kernels"))
+    assert [long.result_of(number) in link for number in sides] == [True, True]
+    assert faults(text) == []
+    assert "sort" in read(acting, link)
+
+
+def test_profiles_far_from_a_change_say_nothing_about_it(acting: TestClient, ids: Analysed) -> None:
+    give_kernels(database_of(acting), builder.STEADY - 4, gemm=0.05)
+    give_kernels(database_of(acting), builder.STEADY + 1, gemm=0.06)
+    assert "Kernels before and after" not in read(acting, f"/findings/{ids.regression}")

@@ -62,6 +62,8 @@ def addresses(seeded: Seeded, series_id: str) -> dict[str, str]:
         "no comparison": "/compare",
         "modules": f"/compare/modules?baseline={ids['before:' + SLOWER]}"
         f"&contender={ids['latest:' + SLOWER]}",
+        "kernels": f"/compare/kernels?baseline={ids['before:' + SLOWER]}"
+        f"&contender={ids['latest:' + SLOWER]}",
         "workers": "/workers",
         "schedules": "/schedules",
         "nowhere": "/nowhere",
@@ -88,6 +90,7 @@ NAMES = (
     "suite comparison",
     "no comparison",
     "modules",
+    "kernels",
     "workers",
     "schedules",
     "nowhere",
@@ -319,6 +322,39 @@ def test_runs_without_modules_say_how_to_get_them(pages: TestClient, seeded: See
     missing = f"/compare/modules?baseline={'0' * 32}&contender={known}"
     assert pages.get(missing).status_code == 404
     assert "Choose two runs" in pages.get(f"/compare/modules?baseline={known}").text
+
+
+def test_kernels_of_two_runs_stand_side_by_side_the_largest_difference_first(
+    pages: TestClient, addresses: dict[str, str]
+) -> None:
+    text = pages.get(addresses["kernels"]).text.replace("\u00a0", " ")
+    card = text.partition('aria-labelledby="kernels"')[2].partition("</section>")[0]
+    rows = re.findall(r"<code>([^<]+)</code>.*?It is\">(\w+)<", card, re.DOTALL)
+    assert sorted(rows[:3]) == [("fused_add", "gone"), ("gemm", "slower"), ("unfused_add", "new")]
+    assert rows[0] == ("unfused_add", "new")  # a fifth of the step
+    assert rows[3] == ("attention", "slower")  # the whole step takes longer
+    assert "Idle" not in card
+    step = text.partition('aria-labelledby="step"')[2].partition("</section>")[0]
+    assert "Step under the profiler" in step
+    assert "Launches by the host" in step
+
+
+def test_runs_without_kernels_say_how_to_get_them(pages: TestClient, seeded: Seeded) -> None:
+    on_cpu, known = (seeded.ids[f"latest:{key}"] for key in (history.PLANS[-1].case.key, SLOWER))
+    text = pages.get(f"/compare/kernels?baseline={on_cpu}&contender={known}").text
+    assert "The baseline: It was measured without a profile." in text
+    assert "The contender: " not in text
+    missing = f"/compare/kernels?baseline={'0' * 32}&contender={known}"
+    assert pages.get(missing).status_code == 404
+    assert "Choose two runs" in pages.get(f"/compare/kernels?baseline={known}").text
+
+
+def test_two_revisions_and_a_run_lead_to_their_kernels(
+    pages: TestClient, addresses: dict[str, str]
+) -> None:
+    assert "/compare/kernels?baseline=" in pages.get(addresses["comparison"]).text
+    assert 'action="/compare/kernels"' in pages.get(addresses["run"]).text
+    assert 'action="/compare/kernels"' not in pages.get(addresses["run on a CPU"]).text
 
 
 def test_a_run_says_what_held_the_memory_of_its_step(
