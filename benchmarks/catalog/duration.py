@@ -36,7 +36,7 @@ BESIDE_S = {
 """Seconds of the passes beside timing in a job's first process, from climbs of `diagnose` on an
 H200; parity takes 40 s with a new reference, and 10 s with a known one.
 Long parity takes its limit, once for the references and once for the case, at most. A trace's
-steps of FULL were timed on two busy cores of a CPU alone (`nanogpt:tiny`, four loader processes)."""
+steps of FULL were timed on two busy cores of a CPU alone (`nanogpt:tiny`, four loaders)."""
 
 
 PAIR_START_S = 14.0

@@ -51,7 +51,7 @@ class Agreement(Contract):
 
 
 class Parity(Contract):
-    """A case held against fp32 eager training over some steps; see docs/profile.md."""
+    """A case held against fp32 eager training over some steps; see docs/parity.md."""
 
     status: ParityStatus
     reason: Line = ""

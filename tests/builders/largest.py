@@ -203,7 +203,7 @@ def _profile() -> Profile:
         ),
         demands=tuple(
             Demand(name=f"{n}{long}", arithmetic="fp32", flops=1.0, moved_b=1.0, calls=n)
-            for n in range(50)
+            for n in range(40)
         ),
         memory=_memory(),
     )
@@ -220,7 +220,7 @@ def _memory() -> Memory:
         categories=dict.fromkeys(names, most),
         lines=tuple(
             MemoryLine(source=f"{n}{SIGN * 490}", category=names[0], size_b=most, blocks=most)
-            for n in range(50)
+            for n in range(40)
         ),
         pools_b=(most,) * 100,
         phases_s=dict.fromkeys(names, 1.0),
@@ -253,7 +253,7 @@ def _beside() -> dict[str, object]:
             status=ParityStatus.PASS,
             agreements=tuple(
                 Agreement(quantity=f"q{n}", error=1.0, base_error=1.0, allowed=2.0)
-                for n in range(50)
+                for n in range(40)
             ),
         ),
         "long_parity": LongParity(
