@@ -27,13 +27,14 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """A child, started in ``at``, which it does not look into by itself, as under a worker."""
     root = str(Path(__file__).parents[2])
+    path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))
     return subprocess.run(
         [sys.executable, "-m", *words, "--device", device],
         env={
             **os.environ,
             "THROUGHLINE_CACHE_DIR": str(cache),
             "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": root,
+            "PYTHONPATH": path,
             "PYTHONSAFEPATH": "1",
         },
         cwd=at,

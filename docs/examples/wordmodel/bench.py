@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -38,6 +38,18 @@ def fused_loss(model: nn.Module, batch: Batch) -> Tensor:
     return cross_entropy(model(words), following)
 
 
+class Windows(TensorDataset):
+    """Words and the next word, indexed by the batch: one by one takes longer than a step."""
+
+    def __getitems__(self, indices: Sequence[int]) -> tuple[Tensor, ...]:
+        """Return the batch of these samples."""
+        return tuple(tensor[list(indices)] for tensor in self.tensors)
+
+    def collate(self, batch: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Return the batch as it is."""
+        return batch
+
+
 def build(size: Mapping[str, int], context: Context) -> Recipe:
     """Say what to train; `kernels` names what ``kernel=`` may be, and what each changes."""
     torch.manual_seed(context.seed)
@@ -48,7 +60,7 @@ def build(size: Mapping[str, int], context: Context) -> Recipe:
         optimizer=torch.optim.AdamW,
         parameters=nn.Module.parameters,
         optimizer_options={"lr": 1e-3},
-        dataset=TensorDataset(words, words[:, -1]),
+        dataset=Windows(words, words[:, -1]),
         batch=size["batch"],
         data_name="wordmodel-random-v1",
         kernels={"triton": lambda recipe: replace(recipe, loss=fused_loss)},
