@@ -276,7 +276,7 @@ def test_a_run_says_which_lines_cost_most(pages: TestClient, addresses: dict[str
         "benchmarks/workloads/example.py:65",
         "The host waits for the device",
         "benchmarks/workloads/example.py:12",
-        "1 times every 10 steps",
+        "once every 10 steps",
         "Needless copy",
         "example.py:40",
     ):
