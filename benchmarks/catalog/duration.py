@@ -26,7 +26,7 @@ SEARCH_S = {"auto": 30.0, "fastest": 45.0}
 """Trial steps of a search, by ``batch``; the first process keeps what ``fastest`` found."""
 
 BESIDE_S = {
-    "phases": 2.0,
+    "phases": 6.0,
     "profile": 12.0,
     "parity": 15.0,
     "efficiency": 4.0,

@@ -48,6 +48,7 @@ from benchmarks.contracts.parity import (
 )
 from benchmarks.contracts.profile import (
     Demand,
+    Input,
     KernelTime,
     Layer,
     Layers,
@@ -114,6 +115,7 @@ __all__ = [
     "Flag",
     "Heartbeat",
     "Id",
+    "Input",
     "JobSpec",
     "JobState",
     "KernelTime",

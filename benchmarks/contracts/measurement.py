@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from benchmarks.contracts.compilation import Compilation
-from benchmarks.contracts.profile import Phases, Profile
+from benchmarks.contracts.profile import Input, Phases, Profile
 from benchmarks.contracts.values import (
     Contract,
     Count,
@@ -171,6 +171,8 @@ class Replicate(Contract):
     telemetry: dict[Literal["full", "synth"], Telemetry] = Field(default_factory=dict)
     phases: Phases | None = None
     """None where they were not asked for."""
+    input: Input | None = None
+    """The cost of a sample; None where no phases were asked for."""
     profile: Profile | None = None
     """None where none was asked for."""
     flags: tuple[Name, ...] = Field(default=(), max_length=100)

@@ -25,6 +25,42 @@ class Phases(Contract):
     """Why there are none."""
 
 
+class Input(Contract):
+    """The cost of a sample, fetched after the timed passes in a process of its own; seconds and
+    bytes are means per sample."""
+
+    samples: Count = 0
+    """Different ones that were fetched."""
+    batch: Count = 0
+    workers: Count = 0
+    """Loader processes of the case."""
+    cpus: Count = 0
+    """Processors that all of them may use together."""
+    fetch_s: Seconds = 0.0
+    """With the files' pages in memory; the fastest of three rounds."""
+    cpu_s: Seconds = 0.0
+    """Of that, on a processor; the rest waits."""
+    threads: Count = 0
+    threads_speedup: Number | None = None
+    """Rate of so many threads over that of one; None with a single processor."""
+    collate_s: Seconds = 0.0
+    """A sample's part of making a batch."""
+    step_cpu_s: Seconds = 0.0
+    """Processor seconds of the measured process per step, batches being there."""
+    read_b: Number = 0.0
+    """Bytes asked of files; a memory map asks for none."""
+    missed_b: Number = 0.0
+    """Bytes that the disk had to give at the first fetch; 0: the page cache had all."""
+    disk_s: Seconds | None = None
+    """Seconds more for a sample whose files' pages were dropped from memory before."""
+    disk_b: Number | None = None
+    """Bytes that the disk gave for such a sample."""
+    disk_b_per_s: Number | None = None
+    """Rate of the disk with eight readers at once."""
+    absent: Line = ""
+    """Why there is nothing, or nothing of the disk."""
+
+
 _KernelName = Annotated[str, Field(max_length=300, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 

@@ -10,6 +10,8 @@ from benchmarks.diagnosis.bottleneck import ALLOCATES, BUSY, Evidence, Seen, mos
 
 MOST = 2
 """Changes that a verdict suggests: the third place is left for a value of an axis."""
+DISK = 0.10
+"""Share of a sample's time from which the disk is named."""
 
 
 def worth_a_try(
@@ -35,6 +37,10 @@ def worth_a_try(
         sentences.append(
             "A larger batch, or fewer and larger kernels: "
             f"{evidence['small_kernels']:.0%} of the kernels' time cannot fill the device."
+        )
+    if limit is Bottleneck.INPUT and (disk := evidence.get("sample_disk", 0.0)) >= DISK:
+        sentences.append(
+            f"A faster disk, or data in memory: the disk takes {disk:.0%} of a sample."
         )
     return tuple(Suggestion(sentence=sentence[:500]) for sentence in sentences[:MOST])
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from benchmarks.catalog import catalog
 from benchmarks.contracts import Result, Status, Verdict
 from benchmarks.contracts.canary import PRODUCTS
-from benchmarks.diagnosis import peaks
+from benchmarks.diagnosis import loader_processes, peaks
 from benchmarks.diagnosis.roofline import Ceilings
 from benchmarks.diagnosis.room import make_room
 from benchmarks.diagnosis.suggestions import MOST, Neighbour, Place, suggest
@@ -72,11 +72,13 @@ def ceilings(facts: Mapping[str, str], readings: Mapping[str, float]) -> Ceiling
 def place_of(result: Result) -> Place:
     """Return the place where ``result`` was measured."""
     facts = result.environment.facts
+    known = filter(None, map(loader_processes.forecast, result.replicates))
     return Place(
         facts.get("hw.device"),
         _cpus(facts.get("hw.cpu.usable", "")),
         _capability(facts.get("hw.gpu.capability", "")),
         declared=catalog.remembered(facts),
+        loaders=next((one.enough for one in known), None),
     )
 
 

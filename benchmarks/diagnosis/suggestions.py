@@ -69,6 +69,8 @@ class Place:
     """Values, with their axes, that turned out not to run there."""
     declared: Mapping[str, str] = field(default_factory=dict)
     """The ``FACTS`` of a user's own workload."""
+    loaders: int | None = None
+    """Loader processes from which on more bring nothing, by the model; None: not known."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,14 @@ def _crowds(evidence: Evidence) -> Reason | None:
     return None if _WAITS(evidence) else _CONTENDS(evidence)
 
 
+def _lacks(evidence: Evidence) -> Reason | None:
+    """Waiting is a reason for more loader processes unless the model says what they bring."""
+    return _MODELLED(evidence) if "more_workers" in evidence else _WAITS(evidence)
+
+
 _WAITS = _share("stall", "of the step is spent waiting for batches")
+_MODELLED = _share("more_workers", "of the step goes away with more of them, by the model")
+_DISK = _share("sample_disk", "of a sample's time goes to the disk")
 _COPIES = _share("copy", "of the step goes into copying batches to the device")
 _CONTENDS = _share("contention", "of the step is lost to the loader's use of the processor")
 _ENQUEUES = _share("enqueue", "of the step is what the host needs to queue its work")
@@ -134,10 +143,10 @@ _TOO_SMALL = _share("small_kernels", "of the kernels' time cannot fill the devic
 _UPDATES = _kinds(("optimizer",), "the optimizer's update")
 
 _MOVES: tuple[tuple[str, str, tuple[Why, ...]], ...] = (
-    ("workers", _MORE, (_WAITS,)),
+    ("workers", _MORE, (_lacks,)),
     ("pinning", "on", (_COPIES,)),
     ("prefetch", "on", (_COPIES,)),
-    ("decode", "cache", (_WAITS, _COPIES, _CONTENDS)),
+    ("decode", "cache", (_DISK, _WAITS, _COPIES, _CONTENDS)),
     ("decode", "gpu", (_WAITS, _CONTENDS)),
     ("decode", "cpu-uint8", (_COPIES, _CONTENDS)),
     ("prefetch_factor", "4", (_WAITS,)),
@@ -304,9 +313,11 @@ def _values(case: Case, axis: str, value: str, place: Place) -> Iterator[str]:
     now = case.axes.get(axis, entry.default)
     if value in (_MORE, _FEWER):
         counts = sorted((int(v) for v in entry.values), reverse=True)
-        usable = place.cpus or max(counts)
+        most = place.cpus or max(counts)
+        if place.loaders is not None:  # the model knows the processors
+            most = min((count for count in counts if count >= place.loaders), default=max(counts))
         if value == _MORE:
-            yield from (str(count) for count in counts if int(now) < count <= usable)
+            yield from (str(count) for count in counts if int(now) < count <= most)
         else:
             yield from [str(count) for count in counts if 0 < count < int(now)][:1]
     elif now not in _NOT_BACK.get((axis, value), ()):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Literal
 
 from benchmarks.contracts import Bottleneck, Pass, Replicate, Verdict
-from benchmarks.diagnosis import bottleneck, code_changes
+from benchmarks.diagnosis import bottleneck, code_changes, loader_processes
 from benchmarks.diagnosis.bottleneck import Evidence, Finding, Seen
 from benchmarks.diagnosis.disturbances import THROTTLED
 from benchmarks.diagnosis.roofline import Ceilings
@@ -46,10 +47,19 @@ def diagnose(replicates: Sequence[Replicate], ceilings: Ceilings | None = None) 
     """
     evidence = _evidence(replicates)
     bounds = {"without_input_stall": max(1.0, 1.0 / (1.0 - evidence["input_stall"]))}
+    forecast = next(filter(None, map(loader_processes.forecast, replicates)), None)
+    if forecast is not None:
+        best = forecast.speedup(forecast.enough)
+        evidence["more_workers"] = 1.0 - 1.0 / best
+        if best >= 1 + loader_processes.NOTHING:
+            bounds["with_one_more_worker"] = forecast.speedup(forecast.workers + 1)
+            bounds["with_enough_workers"] = best
     seen = bottleneck.seen(replicates, ceilings)
     if seen is not None:
         evidence, bounds = evidence | seen.evidence, bounds | seen.bounds
     finding = _finding(replicates, seen, evidence, bounds)
+    if forecast is not None and finding.bottleneck is Bottleneck.INPUT:
+        finding = replace(finding, sentence=f"{finding.sentence} {forecast.sentence}")
     changes = code_changes.worth_a_try(finding.bottleneck, replicates, seen, evidence, bounds)
     return Verdict(
         bottleneck=finding.bottleneck,
@@ -170,7 +180,17 @@ def _evidence(replicates: Sequence[Replicate]) -> dict[str, float]:
     compiling = [p.compile_s / p.wall_s for p in (*full, *synth) if p.compile_s is not None]
     if compiling:
         evidence["compiling"] = min(1.0, max(compiling))
-    return evidence
+    return evidence | _of_a_sample(replicates)
+
+
+def _of_a_sample(replicates: Sequence[Replicate]) -> dict[str, float]:
+    """Shares of the time of a sample."""
+    cost = loader_processes.costs(replicates)
+    if cost is None:
+        return {}
+    disk_s, lock = loader_processes.waits_for_disk_s(cost), loader_processes.lock_share(cost)
+    shares = {"sample_disk": disk_s / (cost.fetch_s + disk_s)} if cost.disk_s is not None else {}
+    return shares if lock is None else shares | {"sample_lock": lock}
 
 
 def _queuing_s(timed: Pass) -> float:

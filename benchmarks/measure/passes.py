@@ -124,6 +124,7 @@ class Passes:
             allocator_retries=retries,
             compilation=compiled,
             phases=also.phases,
+            input=also.input,
             profile=also.profile,
             flags=(*self._flags, *also.flags),
         )

@@ -93,6 +93,8 @@ def _profiled(result: Result) -> Iterator[tuple[str, str]]:
     if first.phases is not None:
         spans = (f"{name} {formats.quantity(s, 's')}" for name, s in first.phases.seconds.items())
         yield "phases", first.phases.absent or ", ".join(spans)
+    if first.input is not None:
+        yield "a sample", formats.sample_cost(first.input)
     if first.profile is not None and first.profile.absent:
         yield "profile", first.profile.absent
     elif first.profile is not None:

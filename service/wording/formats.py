@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
-from benchmarks.contracts import Direction, Efficiency, Use
+from benchmarks.contracts import Direction, Efficiency, Input, Use
 from service.schemas.gate import MetricFinding
 
 NBSP = "\u00a0"
@@ -245,6 +245,22 @@ def mfu(efficiency: Efficiency | None) -> float | None:
     """Share of the nominal peak with the real input pipeline; None where it is not known."""
     use = efficiency.uses.get("full") if efficiency is not None else None
     return use.mfu if use is not None else None
+
+
+def sample_cost(cost: Input) -> str:
+    """One line on the cost of a sample, or why it is not known."""
+    if not cost.samples:
+        return cost.absent
+    parts = [f"{quantity(cost.fetch_s, 's')}, {quantity(cost.cpu_s, 's')} of it on a processor"]
+    if cost.disk_s is not None and cost.disk_b is not None:
+        rate = f", {quantity(cost.disk_b_per_s, 'B/s')} at most" if cost.disk_b_per_s else ""
+        read = quantity(cost.disk_b, "B")
+        parts.append(f"{quantity(cost.disk_s, 's')} more if the disk is read: {read}{rate}")
+        if cost.missed_b:
+            parts.append(f"{quantity(cost.missed_b, 'B')} of it were not in memory")
+    if cost.threads_speedup is not None:
+        parts.append(f"{times(cost.threads_speedup)} the rate with {cost.threads} threads")
+    return "; ".join((*parts, cost.absent) if cost.absent else parts)
 
 
 def efficiency(known: Efficiency) -> str:

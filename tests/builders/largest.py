@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from builders.measured import a_pass, a_replicate
+from builders.measured import a_pass, a_replicate, an_input
 from builders.service_hand import FACTS, result_of
 
 from benchmarks.contracts import (
@@ -132,6 +132,7 @@ def replicates() -> tuple[Replicate, ...]:
             update={
                 "telemetry": {"full": telemetry, "synth": telemetry},
                 "flags": tuple(f"f{seed}.{n}" for n in range(100)),
+                "input": an_input(absent=SIGN * 500) if seed == 0 else None,
                 "profile": _profile() if seed == 0 else None,
                 "compilation": _compilation() if seed == 0 else None,
             }
@@ -203,7 +204,7 @@ def _profile() -> Profile:
         ),
         demands=tuple(
             Demand(name=f"{n}{long}", arithmetic="fp32", flops=1.0, moved_b=1.0, calls=n)
-            for n in range(40)
+            for n in range(30)
         ),
         memory=_memory(),
     )

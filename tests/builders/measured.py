@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from benchmarks.contracts import (
     Case,
     Environment,
+    Input,
     Pass,
     Protocol,
     Replicate,
@@ -71,6 +72,25 @@ def a_replicate(full: Pass, synth: Pass, seed: int = 0) -> Replicate:
         synth=synth,
         peak_memory_b=1_000_000,
     )
+
+
+def an_input(workers: int = 2, **more: object) -> Input:
+    """The cost of a sample: 2 ms on a processor, from memory; eight processors and a fast disk."""
+    known: dict[str, object] = {
+        "samples": 64,
+        "batch": BATCH,
+        "workers": workers,
+        "cpus": 8,
+        "fetch_s": 0.002,
+        "cpu_s": 0.002,
+        "threads": 4,
+        "threads_speedup": 1.0,
+        "read_b": 1e5,
+        "disk_s": 0.001,
+        "disk_b": 1e5,
+        "disk_b_per_s": 1e9,
+    }
+    return Input.model_validate(known | more)
 
 
 def a_result(replicate: Replicate, workload: str = "resnet50") -> Result:

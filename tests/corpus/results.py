@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from builders.measured import a_pass, a_replicate, a_result
+from builders.measured import a_pass, a_replicate, a_result, an_input
 from builders.profiled import COMPUTE, a_profile
 from builders.recorded_memory import a_memory
 from corpus.case import Case
@@ -34,6 +34,7 @@ _MAY_BE_NULL = {
     *("energy_j", "phases", "profile", "step_s", "busy_s", "fragmentation", "speedup"),
     *("axis", "value", "layers", "memory", "cost_s", "blocks_per_sm", "occupancy"),
     "long_parity",
+    *("input", "threads_speedup", "disk_s", "disk_b", "disk_b_per_s"),
     *(("operations", name) for name in ("flops", "moved_b", "arithmetic")),
     ("copies", "moved_b"),
 }
@@ -43,7 +44,7 @@ _OWN_NAMES = {
     *("seconds", "idle_s", "categories", "phases_s", "alive_b"),
 }
 """Objects whose names are the sender's own, within bounds."""
-_ALL_DEFAULTS = {"phases", "profile", "efficiency"}
+_ALL_DEFAULTS = {"phases", "input", "profile", "efficiency"}
 """Objects each of whose fields may be left out, as are those of the protocol."""
 _SAMPLES: tuple[Any, ...] = (None, True, -1, 1.5, 2**53 + 1, "", "1", "a\n", [], [[]], {}, {"": 0})
 Path = tuple[str | int, ...]
@@ -63,6 +64,7 @@ def good() -> dict[str, Any]:
             "telemetry": {"full": telemetry},
             "flags": ("tail",),
             "phases": Phases(steps=20, step_s=0.1, seconds={"forward": 0.04}),
+            "input": an_input(absent="x"),
             "profile": _profile(),
         }
     )

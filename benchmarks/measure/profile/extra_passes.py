@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.contracts import Pass, Phases, Profile, Protocol
-from benchmarks.measure.profile import full_trace, modules, periodic, phases, recording
+from benchmarks.contracts import Input, Pass, Phases, Profile, Protocol
+from benchmarks.measure.profile import full_trace, modules, periodic, phases, recording, sample_cost
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch
@@ -23,6 +23,7 @@ class Beside:
     """The results of the passes beside timing."""
 
     phases: Phases | None = None
+    input: Input | None = None
     profile: Profile | None = None
     flags: list[str] = field(default_factory=list)
 
@@ -42,6 +43,7 @@ def run(
     """
     full, synth = timed
     marked: Phases | None = None
+    cost: Input | None = None
     profile: Profile | None = None
     flags: list[str] = []
     if protocol.phases:
@@ -49,6 +51,7 @@ def run(
         marked = phases.measure(trainer, ring, full)
         if phases.perturbed(marked, synth):
             flags.append(phases.PERTURBED)
+        cost = sample_cost.measure(trainer, ring)
     if protocol.profile or trace is not None:
         reporter.tell("profile", 1.0)
         profile = recording.profile(trainer, ring, trace)
@@ -58,7 +61,7 @@ def run(
             flags.append(UNRELIABLE)
     if profile is not None and trace is not None and not profile.absent:
         profile = _with_full(profile, trainer, seed, trace, reporter)
-    return Beside(marked, profile, flags)
+    return Beside(marked, cost, profile, flags)
 
 
 def _with_full(

@@ -6,7 +6,7 @@ import io
 from dataclasses import replace
 
 import pytest
-from builders.measured import a_pass, a_replicate, a_result
+from builders.measured import a_pass, a_replicate, a_result, an_input
 from builders.profiled import H200, MIXED, a_profile
 
 from benchmarks.catalog import catalog
@@ -93,7 +93,7 @@ def test_all_evidence_is_a_share_that_is_explained() -> None:
     kinds = dict.fromkeys(labels.KINDS, 0.01)
     profile = a_profile(0.09, kinds, MIXED, small_s=0.01)
     compiled = STEADY.replicates[0].synth.model_copy(update={"compile_s": 0.0})
-    update = {"profile": profile, "synth": compiled}
+    update = {"profile": profile, "synth": compiled, "input": an_input()}
     replicate = STEADY.replicates[0].model_copy(update=update)
     found = diagnose([replicate, *STEADY.replicates[1:]], H200).evidence
     kernels = set(catalog.axes()["attention"].values) - {"auto"}

@@ -1,0 +1,304 @@
+"""A planted disk, a planted hold of the interpreter's lock, and loaders that more processes help
+or not: each is found, with its seconds."""
+
+import os
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from benchmarks.contracts import Bottleneck, Input, Protocol, Replicate
+from benchmarks.cpus import pressure_s
+from benchmarks.diagnosis import loader_processes
+from benchmarks.diagnosis.loader_processes import Forecast
+from benchmarks.diagnosis.verdict import diagnose
+from benchmarks.measure.passes import Passes
+from benchmarks.measure.profile import sample_cost
+from benchmarks.measure.progress import Reporter
+from benchmarks.measure.trainer import Trainer
+from benchmarks.workload import Batch, Recipe
+
+FILES, FILE_B = 64, 20_480
+DISK_S = 0.02
+"""Of the planted disk for a file: 1 MB/s."""
+SAMPLE_S, STEP_S = 0.05, 0.02
+NOISE = os.urandom(200_000)
+BRIEF = Protocol(
+    warmup_min_s=0.2,
+    warmup_max_s=3.0,
+    settle_max_s=0.0,
+    window_min_s=0.5,
+    window_max_s=2.0,
+    block_min_s=0.05,
+    phases=True,
+)
+
+
+class Made(Dataset[Batch]):
+    """Samples for each of which a function is called."""
+
+    def __init__(self, make: Callable[[int], object], size: int = FILES) -> None:
+        self.make, self.size = make, size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, index: int) -> Batch:
+        self.make(index)
+        return (torch.full((4,), float(index)),)
+
+
+def loss(model: nn.Module, batch: Batch) -> Tensor:
+    time.sleep(STEP_S)
+    out: Tensor = model(batch[0]).pow(2).mean()
+    return out
+
+
+def recipe(make: Callable[[int], object], workers: int = 0) -> Recipe:
+    return Recipe(
+        model=nn.Linear(4, 1),
+        loss=loss,
+        optimizer=torch.optim.SGD,
+        parameters=lambda model: model.parameters(),
+        dataset=Made(make),
+        batch=2,
+        optimizer_options={"lr": 1e-6},
+        loader_options={"num_workers": workers, "persistent_workers": workers > 0},
+    )
+
+
+def cost_of(make: Callable[[int], object]) -> Input:
+    return sample_cost.measure(
+        Trainer(recipe(make), torch.device("cpu")), [(torch.zeros(2, 4),)] * 2
+    )
+
+
+def tries(make: Callable[[int], object], count: int = 3) -> Iterator[Input]:
+    """Several costs of the same: whoever else uses the machine only makes one of them worse."""
+    return (cost_of(make) for _ in range(count))
+
+
+def from_disk_b() -> int:
+    """Bytes that a disk has given this process."""
+    counters = Path("/proc/self/io").read_text(encoding="ascii")
+    return int(counters.partition("\nread_bytes: ")[2].partition("\n")[0])
+
+
+def files_in(folder: Path, count: int = FILES) -> list[Path]:
+    paths = [folder / f"{number}.bin" for number in range(count)]
+    for path in paths:
+        path.write_bytes(os.urandom(FILE_B))
+    return paths
+
+
+def drop(paths: list[Path]) -> None:
+    for path in paths:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path) -> list[Path]:
+    paths = files_in(tmp_path)
+    drop(paths)
+    before_b = from_disk_b()
+    for path in paths:
+        path.read_bytes()
+    if from_disk_b() - before_b < FILES * FILE_B:
+        pytest.skip("the temporary folder has no disk behind it")
+    return paths
+
+
+def slow_disk(paths: list[Path]) -> Callable[[int], object]:
+    """Read a file, and wait `DISK_S` for its bytes where a disk gives them."""
+
+    def read(index: int) -> object:
+        before_b = from_disk_b()
+        content = paths[index].read_bytes()
+        time.sleep(DISK_S * (from_disk_b() - before_b) / FILE_B)
+        return content
+
+    return read
+
+
+def test_a_slow_disk_is_found_with_its_seconds_though_the_run_was_warm(
+    on_disk: list[Path],
+) -> None:
+    def found(cost: Input) -> bool:
+        assert cost.absent == ""
+        assert cost.missed_b == 0.0
+        assert cost.read_b == pytest.approx(FILE_B, rel=0.2)
+        assert cost.disk_b == pytest.approx(FILE_B, rel=0.2)
+        assert cost.disk_s is not None
+        assert cost.disk_b_per_s
+        # The real disk is read as well, and has other readers.
+        return DISK_S <= cost.disk_s <= 1.5 * DISK_S and cost.fetch_s < DISK_S / 2
+
+    assert any(map(found, tries(slow_disk(on_disk))))
+
+
+def test_files_that_were_not_in_memory_are_told(on_disk: list[Path]) -> None:
+    waited_s = []
+    for _ in range(3):
+        drop(on_disk)
+        cost = cost_of(slow_disk(on_disk))
+        assert cost.missed_b == pytest.approx(FILE_B, rel=0.2)
+        waited_s.append(loader_processes.waits_for_disk_s(cost))
+    assert max(waited_s) >= 0.95 * DISK_S
+
+
+def test_a_file_that_several_samples_share_is_counted_once(on_disk: list[Path]) -> None:
+    """Else the second one finds its pages in memory, and the disk seems fast."""
+    few = on_disk[: FILES // 4]
+    read = slow_disk(few)
+
+    def found(cost: Input) -> bool:
+        assert cost.disk_b == pytest.approx(FILE_B, rel=0.2)
+        assert cost.samples <= len(few)
+        return cost.disk_s is not None and cost.disk_s >= 0.9 * DISK_S
+
+    assert any(map(found, tries(lambda index: read(index % len(few)))))
+
+
+def test_files_without_a_disk_are_not_called_fast() -> None:
+    folder = Path("/dev/shm") / f"throughline-{os.getpid()}"
+    folder.mkdir()
+    try:
+        paths = files_in(folder)
+        cost = cost_of(lambda index: paths[index].read_bytes())
+    finally:
+        for path in folder.iterdir():
+            path.unlink()
+        folder.rmdir()
+    assert cost.disk_s is None
+    assert "could not be dropped" in cost.absent
+    assert cost.read_b == pytest.approx(FILE_B, rel=0.2)
+
+
+def test_samples_without_files_have_no_disk() -> None:
+    cost = cost_of(lambda index: index)
+    assert (cost.disk_s, cost.disk_b) == (None, None)
+    assert "opens no file" in cost.absent
+    assert cost.fetch_s > 0
+
+
+def count_up(index: int) -> int:
+    number = 0
+    for one in range(60_000):
+        number += one
+    return number
+
+
+def shares(make: Callable[[int], object]) -> Iterator[float]:
+    return (loader_processes.lock_share(cost) or 0.0 for cost in tries(make))
+
+
+def test_python_that_holds_the_lock_is_told_from_waiting_that_does_not() -> None:
+    assert any(share > 0.6 for share in shares(count_up))
+    assert any(share < 0.3 for share in shares(lambda _: time.sleep(0.005)))
+
+
+def test_a_library_that_leaves_the_lock_is_no_hold_of_it() -> None:
+    before_s = pressure_s()
+    time.sleep(0.5)
+    if pressure_s() - before_s > 0.1:
+        pytest.skip("others use the processors, so that two threads get no more than one")
+    assert any(share < 0.5 for share in shares(lambda _: zlib.compress(NOISE, 1)))
+
+
+def test_a_sample_on_a_processor_is_told_from_one_that_waits() -> None:
+    waits = cost_of(lambda _: time.sleep(0.005))
+    assert waits.fetch_s >= 0.005
+    assert waits.cpu_s < 0.2 * waits.fetch_s
+    assert any(cost.cpu_s > 0.4 * cost.fetch_s for cost in tries(count_up))
+
+
+def test_a_data_set_that_dies_in_a_thread_takes_nothing_with_it() -> None:
+    def die(_: int) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            os._exit(11)
+
+    cost = cost_of(die)
+    assert cost.samples == 0
+    assert "died" in cost.absent
+
+
+def test_a_data_set_that_fails_is_told() -> None:
+    def fail(_: int) -> None:
+        raise KeyError("x")
+
+    assert cost_of(fail).absent == "No sample could be fetched: KeyError."
+
+
+def replicate_of(make: Callable[[int], object], workers: int, size: int = FILES) -> Replicate:
+    made = replace(recipe(make, workers), dataset=Made(make, size))
+    trainer = Trainer(made, torch.device("cpu"))
+    protocol = BRIEF.model_copy(update={"phases": workers == 1})
+    with Reporter(None, "test") as reporter:
+        return Passes(trainer, protocol, reporter, "sample/s").replicate(0, 0.0, 0.0)
+
+
+def forecast_and_speedups(make: Callable[[int], object]) -> tuple[Forecast, dict[int, float]]:
+    """The forecast from one loader process, and by how much two and three were faster."""
+    replicates = {workers: replicate_of(make, workers) for workers in (1, 2, 3)}
+    forecast = loader_processes.forecast(replicates[1])
+    assert forecast is not None
+    alone = replicates[1].full.rate
+    return forecast, {count: replicates[count].full.rate / alone for count in (2, 3)}
+
+
+def test_a_run_that_waits_for_the_disk_is_told_so(on_disk: list[Path], tmp_path: Path) -> None:
+    many = files_in(tmp_path, 20 * FILES)  # more than the run reads
+    drop(many)
+    replicate = replicate_of(slow_disk(many), 1, len(many))
+    verdict = diagnose((replicate,))
+    assert verdict.bottleneck is Bottleneck.INPUT
+    assert verdict.evidence["sample_disk"] > 0.5
+    assert verdict.suggestions[0].sentence.startswith("A faster disk, or data in memory: ")
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more than processors
+def test_the_forecast_from_one_process_is_the_rate_that_more_have() -> None:
+    forecast, speedups = forecast_and_speedups(lambda _: time.sleep(SAMPLE_S))
+    assert forecast.limit == "device"
+    # One process makes a batch in 0.1 s, and a step takes 0.02 s without it: five are enough.
+    assert 4 <= forecast.enough <= 6
+    for count, speedup in speedups.items():
+        assert speedup == pytest.approx(forecast.speedup(count), rel=0.2)
+
+
+@pytest.fixture
+def two_processors() -> Iterator[None]:
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(allowed)[:2])
+    yield
+    os.sched_setaffinity(0, allowed)
+
+
+def compute(_: int) -> None:
+    end_s = time.thread_time() + SAMPLE_S
+    while time.thread_time() < end_s:
+        pass
+
+
+@pytest.mark.usefixtures("two_processors")
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+def test_two_processors_are_enough_for_two_processes_that_compute() -> None:
+    def holds() -> bool:
+        forecast, speedups = forecast_and_speedups(compute)
+        assert forecast.limit == "processors"
+        # Beside others, a process gets less than a processor, and more processes more of it.
+        return forecast.enough in (2, 3) and all(
+            speedup == pytest.approx(forecast.speedup(count), rel=0.25)
+            for count, speedup in speedups.items()
+        )
+
+    assert any(holds() for _ in range(3))
