@@ -2,11 +2,8 @@
 or not: each is found, with its seconds."""
 
 import os
-import threading
 import time
-import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,14 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from benchmarks.contracts import Bottleneck, Input, Protocol, Replicate
-from benchmarks.cpus import pressure_s
+from benchmarks.contracts import Input, Protocol
 from benchmarks.diagnosis import loader_processes
-from benchmarks.diagnosis.loader_processes import Forecast
-from benchmarks.diagnosis.verdict import diagnose
-from benchmarks.measure.passes import Passes
 from benchmarks.measure.profile import sample_cost
-from benchmarks.measure.progress import Reporter
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
 
@@ -29,7 +21,6 @@ FILES, FILE_B = 64, 20_480
 DISK_S = 0.02
 """Of the planted disk for a file: 1 MB/s."""
 SAMPLE_S, STEP_S = 0.05, 0.02
-NOISE = os.urandom(200_000)
 BRIEF = Protocol(
     warmup_min_s=0.2,
     warmup_max_s=3.0,
@@ -204,101 +195,3 @@ def shares(make: Callable[[int], object]) -> Iterator[float]:
 def test_python_that_holds_the_lock_is_told_from_waiting_that_does_not() -> None:
     assert any(share > 0.6 for share in shares(count_up))
     assert any(share < 0.3 for share in shares(lambda _: time.sleep(0.005)))
-
-
-def test_a_library_that_leaves_the_lock_is_no_hold_of_it() -> None:
-    before_s = pressure_s()
-    time.sleep(0.5)
-    if pressure_s() - before_s > 0.1:
-        pytest.skip("others use the processors, so that two threads get no more than one")
-    assert any(share < 0.5 for share in shares(lambda _: zlib.compress(NOISE, 1)))
-
-
-def test_a_sample_on_a_processor_is_told_from_one_that_waits() -> None:
-    waits = cost_of(lambda _: time.sleep(0.005))
-    assert waits.fetch_s >= 0.005
-    assert waits.cpu_s < 0.2 * waits.fetch_s
-    assert any(cost.cpu_s > 0.4 * cost.fetch_s for cost in tries(count_up))
-
-
-def test_a_data_set_that_dies_in_a_thread_takes_nothing_with_it() -> None:
-    def die(_: int) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            os._exit(11)
-
-    cost = cost_of(die)
-    assert cost.samples == 0
-    assert "died" in cost.absent
-
-
-def test_a_data_set_that_fails_is_told() -> None:
-    def fail(_: int) -> None:
-        raise KeyError("x")
-
-    assert cost_of(fail).absent == "No sample could be fetched: KeyError."
-
-
-def replicate_of(make: Callable[[int], object], workers: int, size: int = FILES) -> Replicate:
-    made = replace(recipe(make, workers), dataset=Made(make, size))
-    trainer = Trainer(made, torch.device("cpu"))
-    protocol = BRIEF.model_copy(update={"phases": workers == 1})
-    with Reporter(None, "test") as reporter:
-        return Passes(trainer, protocol, reporter, "sample/s").replicate(0, 0.0, 0.0)
-
-
-def forecast_and_speedups(make: Callable[[int], object]) -> tuple[Forecast, dict[int, float]]:
-    """The forecast from one loader process, and by how much two and three were faster."""
-    replicates = {workers: replicate_of(make, workers) for workers in (1, 2, 3)}
-    forecast = loader_processes.forecast(replicates[1])
-    assert forecast is not None
-    alone = replicates[1].full.rate
-    return forecast, {count: replicates[count].full.rate / alone for count in (2, 3)}
-
-
-def test_a_run_that_waits_for_the_disk_is_told_so(on_disk: list[Path], tmp_path: Path) -> None:
-    many = files_in(tmp_path, 20 * FILES)  # more than the run reads
-    drop(many)
-    replicate = replicate_of(slow_disk(many), 1, len(many))
-    verdict = diagnose((replicate,))
-    assert verdict.bottleneck is Bottleneck.INPUT
-    assert verdict.evidence["sample_disk"] > 0.5
-    assert verdict.suggestions[0].sentence.startswith("A faster disk, or data in memory: ")
-
-
-@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more than processors
-def test_the_forecast_from_one_process_is_the_rate_that_more_have() -> None:
-    forecast, speedups = forecast_and_speedups(lambda _: time.sleep(SAMPLE_S))
-    assert forecast.limit == "device"
-    # One process makes a batch in 0.1 s, and a step takes 0.02 s without it: five are enough.
-    assert 4 <= forecast.enough <= 6
-    for count, speedup in speedups.items():
-        assert speedup == pytest.approx(forecast.speedup(count), rel=0.2)
-
-
-@pytest.fixture
-def two_processors() -> Iterator[None]:
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, sorted(allowed)[:2])
-    yield
-    os.sched_setaffinity(0, allowed)
-
-
-def compute(_: int) -> None:
-    end_s = time.thread_time() + SAMPLE_S
-    while time.thread_time() < end_s:
-        pass
-
-
-@pytest.mark.usefixtures("two_processors")
-@pytest.mark.filterwarnings("ignore:This DataLoader will create")
-def test_two_processors_are_enough_for_two_processes_that_compute() -> None:
-    def holds() -> bool:
-        forecast, speedups = forecast_and_speedups(compute)
-        assert forecast.limit == "processors"
-        # Beside others, a process gets less than a processor, and more processes more of it.
-        return forecast.enough in (2, 3) and all(
-            speedup == pytest.approx(forecast.speedup(count), rel=0.25)
-            for count, speedup in speedups.items()
-        )
-
-    assert any(holds() for _ in range(3))
