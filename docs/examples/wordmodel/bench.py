@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
@@ -20,48 +20,44 @@ from wordmodel.model import WordModel
 ITEM = "word"
 FACTS = {"input": "tokens"}
 PRESETS = {
-    "full": {"batch": 8192, "width": 512, "vocabulary": 50_304, "samples": 65_536},
-    "tiny": {"batch": 64, "width": 32, "vocabulary": 1_000, "samples": 1_024},
+    "full": {"batch": 64, "passage": 128, "width": 512, "vocabulary": 50_304},
+    "tiny": {"batch": 8, "passage": 8, "width": 32, "vocabulary": 1_000},
 }
+PASSAGES = 512
 CONTEXT = 4
 
 
+def windows(passages: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the words before each word [N, CONTEXT], and that word [N], of passages [B, words]."""
+    before = passages[:, :-1].unfold(1, CONTEXT, 1)
+    return before.reshape(-1, CONTEXT), passages[:, CONTEXT:].reshape(-1)
+
+
 def loss(model: nn.Module, batch: Batch) -> Tensor:
-    """Cross entropy of (words [B, T], next words [B]) by PyTorch's operators."""
-    words, following = batch
+    """Cross entropy of each word of the passages by PyTorch's operators."""
+    words, following = windows(*batch)
     return F.cross_entropy(model(words), following)
 
 
 def fused_loss(model: nn.Module, batch: Batch) -> Tensor:
     """The same by one operator."""
-    words, following = batch
+    words, following = windows(*batch)
     return cross_entropy(model(words), following)
-
-
-class Windows(TensorDataset):
-    """Words and the next word, indexed by the batch: one by one takes longer than a step."""
-
-    def __getitems__(self, indices: Sequence[int]) -> tuple[Tensor, ...]:
-        """Return the batch of these samples."""
-        return tuple(tensor[list(indices)] for tensor in self.tensors)
-
-    def collate(self, batch: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Return the batch as it is."""
-        return batch
 
 
 def build(size: Mapping[str, int], context: Context) -> Recipe:
     """Say what to train; `kernels` names what ``kernel=`` may be, and what each changes."""
     torch.manual_seed(context.seed)
-    words = torch.randint(size["vocabulary"], (size["samples"], CONTEXT))
+    passages = torch.randint(size["vocabulary"], (PASSAGES, CONTEXT + size["passage"]))
     return Recipe(
         model=WordModel(size["vocabulary"], size["width"], CONTEXT),
         loss=loss,
         optimizer=torch.optim.AdamW,
         parameters=nn.Module.parameters,
         optimizer_options={"lr": 1e-3},
-        dataset=Windows(words, words[:, -1]),
+        dataset=TensorDataset(passages),
         batch=size["batch"],
-        data_name="wordmodel-random-v1",
+        items_per_sample=size["passage"],
+        data_name="wordmodel-passages-v1",
         kernels={"triton": lambda recipe: replace(recipe, loss=fused_loss)},
     )
