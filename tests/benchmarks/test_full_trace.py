@@ -231,7 +231,8 @@ def test_each_part_of_an_accumulated_batch_has_its_own_forward_and_backward(tmp_
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")  # Inductor would raise it
+@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")  # raised within Inductor
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")
 def test_a_compiled_step_has_its_ranges(device: str, tmp_path: Path) -> None:
     options = {"backend": "eager"} if device == "cpu" else {"mode": "reduce-overhead"}
     made = trainer(Samples(), device=device, compile_options=options)
