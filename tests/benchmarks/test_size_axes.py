@@ -86,7 +86,7 @@ def test_the_formula_of_another_size_gives_what_is_counted_there(
     assert abs(work.flops_per_item / plain.flops_per_item - 1) > 0.03
 
 
-@pytest.mark.parametrize("of", [parity_check._reference_of, parity_check.base_of, catalog.baseline])
+@pytest.mark.parametrize("of", [parity_check.reference_of, parity_check.base_of, catalog.baseline])
 def test_what_a_case_is_held_against_has_its_size(of: object) -> None:
     tuned = case("nanogpt", sequence="64", precision="bf16", optimizer="fused")
     assert of(tuned).axes["sequence"] == "64"  # type: ignore[operator]
