@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -119,19 +120,28 @@ def _code_digest(module: ModuleType) -> str:
         return ""
     digest = hashlib.sha256()
     imported = {path for one in list(sys.modules.values()) if (path := _file(one))}
-    for path in sorted({path for path in imported if path.is_relative_to(root)} | _native(root)):
+    own = {path for path in imported if path.is_relative_to(root)}
+    for path in sorted(own | _native(top, root)):
         if not _installed(path.relative_to(root)):
             digest.update(str(path.relative_to(root)).encode())
-            digest.update(path.read_bytes())
+            with suppress(OSError):  # a compiler may replace it just now
+                digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def _native(root: Path) -> set[Path]:
-    found = set()
-    for folder, below, names in os.walk(root):
-        below[:] = [name for name in below if name[0] != "." and not _installed(Path(name))]
-        found |= {Path(folder, name) for name in names if Path(name).suffix in _NATIVE}
-    return {path for path in found if path.is_file()}
+def _native(top: ModuleType, root: Path) -> set[Path]:
+    """The native code of a package; of a single module, in its folder and one below: it may lie
+    beside anything, such as in a home."""
+    own = _file(top)
+    if own is not None and own.name != "__init__.py":
+        near = [*root.glob("*"), *root.glob("*/*")]
+        found = {path for path in near if path.parent.name[:1] != "."}
+    else:
+        found = set()
+        for folder, below, names in os.walk(root):
+            below[:] = [name for name in below if name[0] != "." and not _installed(Path(name))]
+            found |= {Path(folder, name) for name in names}
+    return {path for path in found if path.suffix in _NATIVE and path.is_file()}
 
 
 def _root(top: ModuleType) -> Path | None:

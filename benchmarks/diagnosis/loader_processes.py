@@ -83,7 +83,7 @@ def waits_for_disk_s(cost: Input) -> float:
 
 def lock_share(cost: Input) -> float | None:
     """Return the share of a sample that holds the interpreter's lock, by Amdahl's law."""
-    if cost.threads_speedup is None or cost.threads_speedup <= 0:
+    if cost.threads < 2 or cost.threads_speedup is None or cost.threads_speedup <= 0:
         return None
     serial = (cost.threads / cost.threads_speedup - 1.0) / (cost.threads - 1)
     return min(1.0, max(0.0, serial))
@@ -92,7 +92,7 @@ def lock_share(cost: Input) -> float | None:
 def forecast(replicate: Replicate) -> Forecast | None:
     """Forecast the rates of ``replicate`` with more loader processes; None without a model."""
     cost, full = replicate.input, replicate.full
-    if cost is None or not cost.samples:
+    if cost is None or not cost.samples or _batch_s(cost) <= 0:
         return None
     rate, batch_s = full.steps / full.wall_s, _batch_s(cost)
     limits = _limits(cost, max(1 / rate - full.stall_s, 1e-9))

@@ -189,7 +189,8 @@ def _of_a_sample(replicates: Sequence[Replicate]) -> dict[str, float]:
     if cost is None:
         return {}
     disk_s, lock = loader_processes.waits_for_disk_s(cost), loader_processes.lock_share(cost)
-    shares = {"sample_disk": disk_s / (cost.fetch_s + disk_s)} if cost.disk_s is not None else {}
+    sample_s = cost.fetch_s + disk_s
+    shares = {"sample_disk": disk_s / sample_s} if cost.disk_s is not None and sample_s else {}
     return shares if lock is None else shares | {"sample_lock": lock}
 
 

@@ -37,6 +37,8 @@ LENGTHS = (250, 150, 100)
 LIMIT_S = 120.0
 """Longest time for the steps of all references: the batch is halved until they fit. The case takes
 as long at most."""
+PATIENCE = 2
+"""Times that limit after which runs that are slower than foretold are given up."""
 LEAST_BATCH = 4
 TRIED = 4
 """Steps that foretell how long the others take."""
@@ -68,6 +70,7 @@ class LongRun:
     tell: Callable[[float, int], None] = lambda done, step: None  # noqa: ARG005
     trainer: MakeTrainer = graphs.trainer
     _runs: int = 0
+    _until_s: float = math.inf
 
     def compared(self) -> contracts.LongParity:
         """The verdict; the trainer that was timed should be gone by now."""
@@ -93,6 +96,7 @@ class LongRun:
         axes = {name: value for name, value in self.case.axes.items() if name not in FEED}
         case = self.case.model_copy(update={"axes": axes})
         trainer = self._trainer(case, size.batch, self.trainer)
+        self._until_s = time.perf_counter() + PATIENCE * LIMIT_S
         losses = [self._losses(trainer, seed, size) for seed in seeds]
         told = loss_curves.compare(np.array(losses), np.array(reference))
         return told.model_copy(update={"batch": size.batch})
@@ -106,6 +110,7 @@ class LongRun:
             self._runs = SEEDS
             return [one.losses for one in known if one]
         trainer = self._trainer(self._reference, size.batch, Trainer)
+        self._until_s = time.perf_counter() + PATIENCE * LIMIT_S
         with parity_check.deterministic():
             losses = [self._losses(trainer, seed, size) for seed in seeds]
         for key, run in zip(keys, losses, strict=True):
@@ -127,10 +132,7 @@ class LongRun:
 
     def _feed(self, source: workload.Recipe, seed: int) -> Iterator[workload.Batch]:
         """The loader's batches with the loss's own random numbers, which only the seed decides."""
-        on_gpu = self.context.device.type == "cuda"
-        workers = min(LOADERS, len(os.sched_getaffinity(0))) if on_gpu else 0
-        options = {**source.loader_options, "num_workers": workers}
-        batches = batch_source.batches(replace(source, loader_options=options), seed)
+        batches = batch_source.batches(self._loading(source), seed)
         if source.draw is None:
             yield from batches
             return
@@ -140,7 +142,15 @@ class LongRun:
                 drawn = source.draw(batch)
             yield drawn
 
+    def _loading(self, source: workload.Recipe) -> workload.Recipe:
+        """``source`` with loader processes on a GPU, whatever the case has."""
+        on_gpu = self.context.device.type == "cuda"
+        workers = min(LOADERS, len(os.sched_getaffinity(0))) if on_gpu else 0
+        options = {**source.loader_options, "num_workers": workers}
+        return replace(source, loader_options=options)
+
     def _trainer(self, case: contracts.Case, batch: int, make: MakeTrainer) -> Trainer:
+        parity_check.free(self.context.device)  # of a trainer before this one
         recipe = replace(self.build(case, self.context), batch=batch)
         flags.put_in_force(recipe)
         parity_check.without_dropout(recipe.model)
@@ -159,6 +169,8 @@ class LongRun:
         del source  # the device then holds one model less
         for step, batch in zip(range(1, size.steps + 1), feed, strict=False):
             losses.append(float(trainer.step(trainer.place(batch))))
+            if time.perf_counter() > self._until_s:
+                raise TooSlow(f"{SEEDS} times {size.steps} steps take over {PATIENCE} times that")
             self.tell((self._runs + step / size.steps) / (2 * SEEDS), step)
         self._runs += 1
         return tuple(losses)
@@ -182,13 +194,16 @@ class LongRun:
         try:
             trainer = self._trainer(self._reference, batch, Trainer)
             seed = self.context.seed
-            feed = self._feed(self._source(seed, batch), seed)
+            source = self._loading(self._source(seed, batch))
+            feed = self._feed(source, seed)
+            count = max(TRIED, int(source.loader_options["num_workers"]))
             with parity_check.deterministic():
                 float(trainer.step(trainer.place(next(feed))))  # starts the loader's processes
+                batch_source.empty_queue(source, feed)
                 from_s = time.perf_counter()
-                for _ in range(TRIED):
+                for _ in range(count):
                     float(trainer.step(trainer.place(next(feed))))
-                return (time.perf_counter() - from_s) / TRIED
+                return (time.perf_counter() - from_s) / count
         except Exception as error:
             if not failures.is_out_of_memory(error):
                 raise

@@ -172,7 +172,8 @@ def _specs(
     """
     assert request.protocol is not None
     assert row.worker is not None
-    protocol = request.protocol.timing_only() if record.whole else request.protocol
+    asked = request.protocol.model_copy(update={"long_parity": False})  # old revisions have none
+    protocol = asked.timing_only() if record.whole else asked
     contender = contracts.JobSpec(
         case=contracts.Case.model_validate(row.cases[case_place]),
         revision=row.contender,

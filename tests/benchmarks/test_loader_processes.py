@@ -128,3 +128,10 @@ def test_a_disk_that_takes_much_of_a_sample_is_named_with_its_share() -> None:
 
 def test_a_batch_is_what_the_model_counts() -> None:
     assert forecast(an_input(cpus=64)).by_each == pytest.approx(1 / (BATCH * 0.002))
+
+
+def test_a_cost_that_tells_nothing_divides_nothing() -> None:
+    alone = Input(samples=1, threads=1, threads_speedup=1.0)
+    assert loader_processes.lock_share(alone) is None
+    replicate = a_replicate(a_pass(0.1), a_pass(0.1)).model_copy(update={"input": alone})
+    assert loader_processes.forecast(replicate) is None

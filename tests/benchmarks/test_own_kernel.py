@@ -237,7 +237,12 @@ def test_a_changed_kernel_changes_the_digest_of_the_code(project: Path) -> None:
         write(path, "int two;")
         seen.append(digest())
     assert len(set(seen)) == len(seen)
-    for path in ("venv/lib/site-packages/torch/x.cpp", ".cache/generated.cpp", "notes.txt"):
+    for path in (
+        "venv/lib/site-packages/torch/x.cpp",
+        ".cache/generated.cpp",
+        "notes.txt",
+        "a/b/far.so",
+    ):
         write(path, "int one;")
     assert digest() == seen[-1]
 

@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 
 from benchmarks.contracts import Input, Protocol
 from benchmarks.diagnosis import loader_processes
-from benchmarks.measure.profile import sample_cost
+from benchmarks.measure.profile import extra_passes, sample_cost
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
 
@@ -195,3 +195,34 @@ def shares(make: Callable[[int], object]) -> Iterator[float]:
 def test_python_that_holds_the_lock_is_told_from_waiting_that_does_not() -> None:
     assert any(share > 0.6 for share in shares(count_up))
     assert any(share < 0.3 for share in shares(lambda _: time.sleep(0.005)))
+
+
+def test_files_that_samples_share_and_large_ones_keep_their_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = tmp_path / "shared.bin"
+    shared.write_bytes(os.urandom(2**20))
+    dropped: list[str] = []
+    monkeypatch.setattr(sample_cost, "_drop", dropped.extend)
+
+    def read(index: int) -> bytes:
+        with shared.open("rb") as file:
+            file.seek(index * 64)
+            return file.read(64)
+
+    fetch = lambda piece: [read(index) for index in piece]  # noqa: E731
+    pieces = [[index] for index in range(20)]
+    assert sample_cost._with_files(fetch, pieces) == (pieces, ())
+    monkeypatch.setattr(sample_cost, "MOST_FILE_B", 2**10)
+    assert not sample_cost._may_be_dropped(str(shared))
+
+
+def test_a_process_that_cannot_be_started_costs_no_measurement(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(*_: object) -> None:
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    monkeypatch.setattr(sample_cost, "measure", refused)
+    cost = extra_passes._sample_cost(None, [])  # type: ignore[arg-type]
+    assert "temporarily unavailable" in cost.absent

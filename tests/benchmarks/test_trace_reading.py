@@ -134,11 +134,13 @@ def test_an_operation_is_split_over_the_lines_that_asked_for_it() -> None:
     assert operations[0].calls + operations[1].calls == 3
 
 
-def test_blocks_and_occupancy_are_weighted_by_time_and_an_estimate_of_zero_is_none() -> None:
+def test_blocks_and_occupancy_are_weighted_by_time_and_no_estimate_is_none() -> None:
     events = [step(1, 0.0, 1_000.0)]
-    for number, (length, blocks, occupied) in enumerate([(300.0, 8.0, 50), (100.0, 4.0, 0)]):
-        events.append(launch(number, 100.0 + 400 * number))
-        events.append(kernel(number, 105.0 + 400 * number, length, blocks_per_sm=blocks))
+    for number, (length, blocks, occupied) in enumerate(
+        [(300.0, 8.0, 50), (100.0, 4.0, 0), (50.0, -1.0, -100)]
+    ):
+        events.append(launch(number, 100.0 + 300 * number))
+        events.append(kernel(number, 105.0 + 300 * number, length, blocks_per_sm=blocks))
         events[-1]["args"]["est. achieved occupancy %"] = occupied
     (operation,) = read(*events).operations
     assert operation.blocks_per_sm == pytest.approx(7.0)

@@ -51,7 +51,8 @@ def run(
         marked = phases.measure(trainer, ring, full)
         if phases.perturbed(marked, synth):
             flags.append(phases.PERTURBED)
-        cost = sample_cost.measure(trainer, ring)
+        reporter.tell("phases", 1.0)
+        cost = _sample_cost(trainer, ring)
     if protocol.profile or trace is not None:
         reporter.tell("profile", 1.0)
         profile = recording.profile(trainer, ring, trace)
@@ -62,6 +63,13 @@ def run(
     if profile is not None and trace is not None and not profile.absent:
         profile = _with_full(profile, trainer, seed, trace, reporter)
     return Beside(marked, cost, profile, flags)
+
+
+def _sample_cost(trainer: Trainer, ring: Sequence[Batch]) -> Input:
+    try:
+        return sample_cost.measure(trainer, ring)
+    except Exception as error:  # such as no further process: the speed was measured
+        return Input(absent=recording.sentence("No sample could be fetched", error))
 
 
 def _with_full(

@@ -42,6 +42,10 @@ COLD_S = 1.0
 STEPS = 3
 ORDER = 2**31 - 1
 """Seed of the samples' order: another than the loader's, which has just read its own first ones."""
+MOST_AT_ONCE = 8
+"""Samples of a piece of a data set that gives several at once."""
+MOST_FILE_B = 2**26
+"""Pages of a larger file are not dropped: others may need them, and no sample reads it all."""
 READERS = 8
 """Files that are read at once for the disk's rate: loader processes, and each reads ahead."""
 REACHED = 0.1
@@ -121,7 +125,7 @@ def _pieces(recipe: Recipe) -> tuple[list[list[int]], Callable[[list[int]], Sequ
     """Indices in pieces that are fetched at once, and what fetches a piece."""
     data: Any = recipe.dataset
     whole = getattr(data, "__getitems__", None)  # then the loader hands it a batch's indices
-    size = recipe.batch if whole else 1
+    size = min(recipe.batch, MOST_AT_ONCE) if whole else 1
     order = iter(batch_source.EndlessShuffle(len(data), ORDER))
     count = min(MOST, max(len(data), size))
     pieces = [list(itertools.islice(order, size)) for _ in range(max(1, count // size))]
@@ -162,7 +166,7 @@ def _pair(
 def _disk(pairs: Sequence[tuple[Round, Round]], files: Sequence[str], size: int) -> dict[str, Any]:
     """The disk's part of a cold sample, or why it is not known."""
     if not files:
-        return {"absent": "Cold reads were not measured: Python opens no file for a sample."}
+        return {"absent": "Cold reads were not measured: Python opens no file for a sample alone."}
     asked_b = max(warm.asked_b for _, warm in pairs)
     disk_b = statistics.median(cold.disk_b for cold, _ in pairs)
     if disk_b <= REACHED * asked_b:
@@ -230,7 +234,7 @@ def _with_files(
 ) -> tuple[list[list[int]], tuple[str, ...]]:
     """The pieces for which Python opens a file that no earlier one did, and the files.
 
-    All pieces, where only a few do: those of one large file share it.
+    All pieces and no file, where only a few do: the samples share their files.
     """
     found: dict[str, None] = {}
     over: list[bool] = []
@@ -252,16 +256,18 @@ def _with_files(
         for piece, pair in zip(pieces, itertools.pairwise(counts), strict=True)
         if pair[0] < pair[1]
     ]
-    return fresh if len(fresh) >= FEWEST else pieces, tuple(filter(_on_disk, found))
+    if len(fresh) < FEWEST:
+        return pieces, ()
+    return fresh, tuple(filter(_may_be_dropped, found))
 
 
-def _on_disk(path: str) -> bool:
-    """Return True of a file with content, unlike those that the kernel makes up."""
+def _may_be_dropped(path: str) -> bool:
+    """Return True of a small file with content, unlike those that the kernel makes up."""
     try:
         status = Path(path).stat()
     except OSError:  # it was for a moment
         return False
-    return stat.S_ISREG(status.st_mode) and status.st_size > 0
+    return stat.S_ISREG(status.st_mode) and 0 < status.st_size <= MOST_FILE_B
 
 
 def _threads_speedup(

@@ -147,14 +147,15 @@ def _kernels(
             end_s=_s(end, zero_us),
             self_s=(end - start) / 1e6,
             queued_s=_s(float(entry.event["ts"]), zero_us) if entry else None,
-            blocks_per_sm=event.get("args", {}).get("blocks per SM"),
-            occupancy=_occupancy(event),
+            blocks_per_sm=_estimate(event, "blocks per SM"),
+            occupancy=_estimate(event, "est. achieved occupancy %", 100),
         )
 
 
-def _occupancy(event: Event) -> float | None:
-    # The estimate of a kernel whose shared memory it cannot place is zero, as if nothing ran.
-    return event.get("args", {}).get("est. achieved occupancy %", 0) / 100 or None
+def _estimate(event: Event, name: str, scale: float = 1) -> float | None:
+    # Zero or less says that it could not be estimated, such as with much shared memory.
+    value = event.get("args", {}).get(name)
+    return value / scale if value is not None and value > 0 else None
 
 
 def _correlation(event: Event) -> Any:
