@@ -11,7 +11,6 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -124,8 +123,7 @@ def _code_digest(module: ModuleType) -> str:
     for path in sorted(own | _native(top, root)):
         if not _installed(path.relative_to(root)):
             digest.update(str(path.relative_to(root)).encode())
-            with suppress(OSError):  # a compiler may replace it just now
-                digest.update(path.read_bytes())
+            digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 

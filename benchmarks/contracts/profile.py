@@ -39,7 +39,7 @@ class Input(Contract):
     fetch_s: Seconds = 0.0
     """With the files' pages in memory; the fastest of three rounds."""
     cpu_s: Seconds = 0.0
-    """Of that, on a processor; the rest waits."""
+    """Processor seconds of ``fetch_s``; the others are waiting."""
     threads: Count = 0
     threads_speedup: Number | None = None
     """Rate of so many threads over that of one; None with a single processor."""
@@ -89,8 +89,8 @@ class Operation(Contract):
     source: Line = ""
     """``file:line``; of a backward operation, the line of its forward. Empty: not known."""
     found_by: Literal["", "operator", "kernel", "inductor"] = ""
-    """How an eager step of the model tells ``source``: by the same operator, by the same kernel, or
-    by the operators in Inductor's name of a fused kernel."""
+    """Evidence for ``source`` in an eager step of the model: the same operator, the same kernel, or
+    the operators in Inductor's name of a fused kernel."""
     flops: Number | None = None
     """Per step; None where they were not counted or the eager step had another number of calls."""
     moved_b: Number | None = None

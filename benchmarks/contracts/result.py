@@ -14,6 +14,7 @@ from benchmarks.contracts.duet import Turn
 from benchmarks.contracts.efficiency import Efficiency
 from benchmarks.contracts.measurement import Environment, Replicate, Sample
 from benchmarks.contracts.parity import LongParity, Parity
+from benchmarks.contracts.profile import Profile
 
 
 class Status(StrEnum):
@@ -146,6 +147,12 @@ class Result(values.Contract):
     """Windows in turn with the other side of a pair; there are no replicates then."""
     baseline: Result | None = None
     """The other side of a pair, in the result of a job that measured both."""
+
+    @property
+    def profile(self) -> Profile:
+        """The profile of the first process; an empty one where none was asked for."""
+        first = self.replicates[0].profile if self.replicates else None
+        return first or Profile()
 
     @model_validator(mode="after")
     def _a_baseline_has_none_itself(self) -> Self:

@@ -33,6 +33,13 @@ def kept_file(folder: Path, key: object) -> Path:
     return folder / f"{digest[:32]}.json"
 
 
+def keep(path: Path, body: bytes) -> None:
+    """Write ``body`` into a `kept_file`; a folder that cannot be written is ignored."""
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(body)
+
+
 def made_once(folder: Path, what: str, make: Callable[[Path], None]) -> Path:
     """Return ``folder``; if it is not there yet, let ``make`` fill it.
 

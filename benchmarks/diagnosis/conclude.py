@@ -72,13 +72,13 @@ def ceilings(facts: Mapping[str, str], readings: Mapping[str, float]) -> Ceiling
 def place_of(result: Result) -> Place:
     """Return the place where ``result`` was measured."""
     facts = result.environment.facts
-    known = filter(None, map(loader_processes.forecast, result.replicates))
+    forecast = loader_processes.of_case(result.replicates)
     return Place(
         facts.get("hw.device"),
         _cpus(facts.get("hw.cpu.usable", "")),
         _capability(facts.get("hw.gpu.capability", "")),
         declared=catalog.remembered(facts),
-        loaders=next((one.enough for one in known), None),
+        loaders=forecast.enough if forecast else None,
     )
 
 

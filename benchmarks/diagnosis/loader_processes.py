@@ -105,6 +105,11 @@ def forecast(replicate: Replicate) -> Forecast | None:
     return Forecast(cost.workers, rate, scale / batch_s, limits[limit], limit)
 
 
+def of_case(replicates: Sequence[Replicate]) -> Forecast | None:
+    """Return the forecast of the first process that has one."""
+    return next(filter(None, map(forecast, replicates)), None)
+
+
 def _batch_s(cost: Input) -> float:
     """Seconds in which one process makes a batch."""
     return cost.batch * (cost.fetch_s + waits_for_disk_s(cost) + cost.collate_s)

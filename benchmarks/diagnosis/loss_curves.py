@@ -25,11 +25,11 @@ from benchmarks.contracts import LongParity, LongParityStatus, Result, Status, T
 Floats = NDArray[np.float64]
 
 CONFIDENCE = 0.95
-"""Of each bound alone."""
+"""Confidence of each of the two bounds."""
 END = 0.1
 """Share of the steps whose mean is the end loss: a single batch would say more of itself."""
 LEAST_MARGIN = 0.01
-"""Of the end loss: seeds may agree more closely than anyone needs."""
+"""Least margin, as a share of the end loss: seeds may agree more closely than anyone needs."""
 SETTLED = 0.5
 """Share of the steps, the last ones, over which the spread between seeds is taken: that of the end
 alone is a guess from as few numbers as there are seeds."""

@@ -47,7 +47,7 @@ def diagnose(replicates: Sequence[Replicate], ceilings: Ceilings | None = None) 
     """
     evidence = _evidence(replicates)
     bounds = {"without_input_stall": max(1.0, 1.0 / (1.0 - evidence["input_stall"]))}
-    forecast = next(filter(None, map(loader_processes.forecast, replicates)), None)
+    forecast = loader_processes.of_case(replicates)
     if forecast is not None:
         best = forecast.speedup(forecast.enough)
         evidence["more_workers"] = 1.0 - 1.0 / best

@@ -22,6 +22,7 @@ import torch
 from pydantic import TypeAdapter
 
 from benchmarks.contracts import TriedBatch
+from benchmarks.data.cache import keep
 from benchmarks.measure import batch_search, conditions, flex
 from benchmarks.workload import Recipe
 
@@ -56,9 +57,7 @@ def settled(
         tried = _KEPT.validate_json(kept.read_bytes())
     if not tried:
         tried = _tried(recipe, device, seed)
-        with suppress(OSError):
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            kept.write_bytes(_KEPT.dump_json(tried))
+        keep(kept, _KEPT.dump_json(tried))
     return replace(recipe, batch=chosen(tried), fastest_batch=False), tried
 
 

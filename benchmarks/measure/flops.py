@@ -21,7 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from benchmarks import contracts, workload_module
 from benchmarks.catalog import catalog
-from benchmarks.data.cache import kept_file
+from benchmarks.data.cache import keep, kept_file
 from benchmarks.diagnosis import peaks
 from benchmarks.diagnosis.efficiency import counted
 from benchmarks.diagnosis.peaks import Peak
@@ -96,9 +96,7 @@ def _kept(
     if own:
         fused = eager.model_copy(update={"axes": {**eager.axes, **own}})
         work = _with_kernel(work, _counted(fused, batch, context, build, peak))
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(work.model_dump_json(), encoding="utf-8")
+    keep(path, work.model_dump_json().encode())
     return work
 
 

@@ -23,7 +23,7 @@ from torch import nn
 
 from benchmarks import contracts, workload
 from benchmarks.catalog import catalog
-from benchmarks.data.cache import kept_file
+from benchmarks.data.cache import keep, kept_file
 from benchmarks.diagnosis import loss_curves
 from benchmarks.diagnosis.parity import FEED, Trajectory
 from benchmarks.measure import batch_source, failures, flags, graphs, parity_check
@@ -184,9 +184,7 @@ class LongRun:
         with suppress(OSError, ValueError, TypeError):
             return Size(*json.loads(kept.read_bytes()))
         size = fitting(self._step_s, self.batch, parts)
-        with suppress(OSError):
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            kept.write_text(json.dumps(size))
+        keep(kept, json.dumps(size).encode())
         return size
 
     def _step_s(self, batch: int) -> float:

@@ -86,8 +86,7 @@ def _profile(client: ServiceClient, result_id: str) -> Profile:
     stored = read(_StoredProfile, client.text("results", result_id))
     if stored.parts[:1] not in ((), (result_id,)):
         stored = read(_StoredProfile, client.text("results", stored.parts[0]))
-    first = stored.result.replicates[0].profile if stored.result.replicates else None
-    return first or Profile()
+    return stored.result.profile
 
 
 def _comparison(

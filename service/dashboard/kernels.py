@@ -14,7 +14,7 @@ from benchmarks.diagnosis import kernel_changes
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.auth.permissions import Permission, needs
-from service.dashboard import rendering, runs
+from service.dashboard import rendering
 from service.history import replicates
 from service.history.queries import load_result
 from service.history.types import StoredResult
@@ -63,14 +63,14 @@ def compare_kernels(
 def profiled_run(session: Session, stored: StoredResult) -> ProfiledRun:
     """Give a run with the other processes of its case, the first of which was profiled."""
     whole = replicates.with_others(session, stored)
-    return ProfiledRun(whole, kernel_changes.missing(runs.profile(whole.result)))
+    return ProfiledRun(whole, kernel_changes.missing(whole.result.profile))
 
 
 def compared(baseline: ProfiledRun, contender: ProfiledRun, most: int) -> ShownKernels | None:
     """Hold two runs against each other; None if one has no kernels."""
     if baseline.missing or contender.missing:
         return None
-    profiles = [runs.profile(one.stored.result) for one in (baseline, contender)]
+    profiles = [one.stored.result.profile for one in (baseline, contender)]
     changes = kernel_changes.changes(*profiles)
     return ShownKernels(
         baseline=baseline,

@@ -63,7 +63,7 @@ FOUND_BY = {
     "kernel": "by the same kernel in an eager step",
     "inductor": "by the operators that Inductor fused, in an eager step",
 }
-"""How the line of an operation was found."""
+"""Evidence for the line of an operation."""
 
 PROFILE = {
     "step": "Step under the profiler",

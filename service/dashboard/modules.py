@@ -13,7 +13,7 @@ from benchmarks.diagnosis import module_times
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.auth.permissions import Permission, needs
-from service.dashboard import figures, rendering, runs
+from service.dashboard import figures, rendering
 from service.history import replicates
 from service.history.queries import load_result
 from service.history.types import StoredResult
@@ -54,4 +54,4 @@ def compare_modules(
 def _run(session: Session, result_id: str) -> tuple[StoredResult, Layers | None]:
     """A run, and the layers of its first process."""
     stored = replicates.with_others(session, load_result(session, result_id))
-    return stored, runs.profile(stored.result).layers
+    return stored, stored.result.profile.layers

@@ -157,7 +157,7 @@ def show_run(
         flags=runs.flags(result),
         evidence=runs.evidence(result.verdict.evidence) if result.verdict else [],
         suggestions=result.verdict.suggestions if result.verdict else (),
-        profile=runs.profile(result),
+        profile=result.profile,
         operations=runs.operations(result),
         modules=modules,
         icicle=figures.module_times(modules.layers, runs.peak(result)) if modules else None,

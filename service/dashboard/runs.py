@@ -305,15 +305,9 @@ def flags(result: contracts.Result) -> dict[str, str]:
     return {flag: labels.flag(flag) for flag in benchmark_flags.every(result)}
 
 
-def profile(result: contracts.Result) -> contracts.Profile:
-    """The profile of the first process; an empty one where none was asked for."""
-    first = result.replicates[0].profile if result.replicates else None
-    return first or contracts.Profile()
-
-
 def operations(result: contracts.Result) -> list[ShownOperation]:
     """List the most expensive operations of the first process's step."""
-    profiled = profile(result)
+    profiled = result.profile
     ceilings = conclude.ceilings_of(result)
     busy_s = sum(profiled.seconds.values())
     return [
@@ -324,7 +318,7 @@ def operations(result: contracts.Result) -> list[ShownOperation]:
 
 def modules(result: contracts.Result) -> ShownModules | None:
     """The modules of the first process's step; None where none were told apart."""
-    layers = profile(result).layers
+    layers = result.profile.layers
     if layers is None or not layers.modules:
         return None
     longest = sorted(layers.modules, key=lambda layer: -module_times.own_s(layer))
@@ -343,7 +337,7 @@ def peak(result: contracts.Result) -> float | None:
 
 def at_the_peak(result: contracts.Result) -> list[ShownCategory]:
     """List the categories of memory at the peak of the first process's step, largest first."""
-    held = profile(result).memory
+    held = result.profile.memory
     if held is None:
         return []
     return [
@@ -359,7 +353,7 @@ def at_the_peak(result: contracts.Result) -> list[ShownCategory]:
 
 def memory(result: contracts.Result) -> figures.Figure | None:
     """Draw the device memory of a step of the first process; None where none was recorded."""
-    return figures.memory(profile(result).memory, formats.MEMORY)
+    return figures.memory(result.profile.memory, formats.MEMORY)
 
 
 def evidence(values: Mapping[str, float]) -> list[ShownEvidence]:

@@ -38,7 +38,7 @@ def test_processes_help_until_the_device_no_longer_waits() -> None:
 
 
 def test_processes_share_the_processors_with_the_step() -> None:
-    # Of three processors the step takes 0.1 s each time, and a batch 0.2 s.
+    # A step takes 0.1 s and a batch 0.2 s of the three processors.
     told = forecast(an_input(cpus=3, step_cpu_s=0.1))
     assert told.limit == "processors"
     assert told.speedup(9) == pytest.approx(1.0)

@@ -206,7 +206,7 @@ Trains = Callable[[Recipe, torch.device], Trainer]
 
 @dataclass
 class Bench:
-    """What is trained, and the folder that keeps references."""
+    """A recipe to train, and the folder that keeps its references."""
 
     cache: Path
     recipe: Callable[[Case, Context], Recipe] = recipe

@@ -19,7 +19,7 @@ from benchmarks.workload import Batch, Recipe
 
 FILES, FILE_B = 64, 20_480
 DISK_S = 0.02
-"""Of the planted disk for a file: 1 MB/s."""
+"""Seconds that the planted disk takes for a file: 1 MB/s."""
 SAMPLE_S, STEP_S = 0.05, 0.02
 BRIEF = Protocol(
     warmup_min_s=0.2,

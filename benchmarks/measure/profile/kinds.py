@@ -25,7 +25,7 @@ _KERNELS = (
     ("memcpy", re.compile(r"copy_kernel|CatArray|direct_copy", re.IGNORECASE)),
     ("pointwise", re.compile(r"elementwise|reduce|softmax|triton_|vectorized|scan|index|dropout")),
 )
-_COPIES = {"aten::copy_", "aten::clone", "aten::contiguous", "aten::cat", "aten::_to_copy"}
+COPIES = {"aten::copy_", "aten::clone", "aten::contiguous", "aten::cat", "aten::_to_copy"}
 
 
 def kind_of(name: str, stack: Sequence[str] = ()) -> str:
@@ -41,7 +41,7 @@ def kind_of(name: str, stack: Sequence[str] = ()) -> str:
         return "memcpy"
     operators = [entry for entry in (*stack, name) if "::" in entry and " " not in entry]
     innermost = operators[-1] if operators else ""
-    if innermost in _COPIES:  # such as into a convolution's own layout
+    if innermost in COPIES:  # such as into a convolution's own layout
         return "memcpy"
     known = _first(_OPERATORS, reversed(operators)) or _first(_KERNELS, (name,))
     if known:

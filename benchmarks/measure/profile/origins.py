@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from benchmarks.measure.profile.kinds import COPIES
 from benchmarks.measure.profile.timeline import DeviceSpan, Timeline
 
 AT = "throughline.at "
@@ -15,7 +16,8 @@ MOST_LINES = 3
 """An operation that more lines ask for does not tell where a fused kernel comes from."""
 _GENERATED = re.compile(r"(?:triton|cpp)_(?:[a-z]{2,4}_)?fused_(\w+?)(?:_\d+)?$")
 """Inductor names a kernel after the operations that it fuses, and numbers it."""
-_COPIES = frozenset({"aten::copy_", "aten::clone", "aten::contiguous", "aten::fill_"})
+_BESIDE = COPIES | {"aten::fill_"}
+"""Operators that another one calls to prepare its input or output."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Origins:
-    """What one eager step tells of the operations of a step."""
+    """Lines, FLOPs and bytes of operators and kernels, from one eager step."""
 
     parts: Mapping[str, tuple[Origin, ...]] = field(default_factory=dict)
     """By operator, and by kernel."""
@@ -110,7 +112,7 @@ def joined(calls: Mapping[int, Call], work: Mapping[int, Sequence[DeviceSpan]]) 
 
 def _main(call: Call, items: Sequence[DeviceSpan]) -> set[str]:
     """The operator, and its kernel, that did most of a call's work."""
-    own = [item for item in items if item.op not in _COPIES] or list(items)
+    own = [item for item in items if item.op not in _BESIDE] or list(items)
     if not own:
         return set()
     wanted = call.name.replace(".", "::", 1)

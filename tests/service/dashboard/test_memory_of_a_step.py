@@ -12,7 +12,7 @@ from builders.recorded_memory import a_memory
 from benchmarks.contracts import Memory
 from cli.output.result_panel import _memory
 from service.dashboard import figures
-from service.dashboard.runs import at_the_peak, profile
+from service.dashboard.runs import at_the_peak
 from service.wording import formats
 
 MIB = 2**20
@@ -96,4 +96,4 @@ def test_the_page_takes_the_memory_of_the_first_process() -> None:
     from builders.measured import a_result
 
     replicate = profiled(a_profile(0.09).model_copy(update={"memory": a_memory()}))
-    assert profile(a_result(replicate)).memory == a_memory()
+    assert a_result(replicate).profile.memory == a_memory()
