@@ -92,8 +92,12 @@ def run(plan: Plan) -> Exit:
         ensemble.token_file = local_token.prepare(_settings(plan))
         claim.tell(ensemble.url)
         with ServiceClient(ensemble.url, local_token.read(ensemble.token_file)) as client:
-            _start(ensemble, client, plan, say)
-            code = _measure(ensemble, client, plan, say)
+            devices = _start(ensemble, client, plan, say)
+            # Before any worker runs: it would finish what was interrupted, and all of it would be
+            # measured again.
+            submission = _submission(client, plan.suite, _version(plan.revision), say)
+            ensemble.start_workers(devices)
+            code = _measure(ensemble, client, submission, say)
             if not plan.once:
                 say(f"Dashboard: {ensemble.url}/")
                 _invite(ensemble, plan, say)
@@ -110,21 +114,22 @@ def run(plan: Plan) -> Exit:
 
 def _start(
     ensemble: Ensemble, client: ServiceClient, plan: Plan, say: Callable[[str], None]
-) -> None:
-    """Service, workers."""
-    ensemble.start_service(client)
+) -> Sequence[str]:
+    """Start the service and look at the machine meanwhile; return the devices to measure on."""
+    ensemble.start_service()
     here = local_devices.look()
     say(here.notice)
-    ensemble.start_workers(here.devices)
     for warning in _warnings(here.devices, plan.state.path):
         say(warning)
     if ensemble.token_file is not None:
         say(_seen(here.devices))
+    ensemble.await_service(client)
     say(f"Service: {ensemble.url}/  logs: {plan.state.logs}/")
     if ensemble.url != options.DEFAULT_URL:
         say(f"In other terminals, first: export THROUGHLINE_URL={ensemble.url}")
     if not plan.once:
         _invite(ensemble, plan, say)
+    return here.devices
 
 
 def _warnings(devices: Sequence[str], state_dir: Path) -> Iterator[str]:
@@ -156,11 +161,12 @@ def _invite(ensemble: Ensemble, plan: Plan, say: Callable[[str], None]) -> None:
 
 
 def _measure(
-    ensemble: Ensemble, client: ServiceClient, plan: Plan, say: Callable[[str], None]
+    ensemble: Ensemble,
+    client: ServiceClient,
+    submission: SubmissionView,
+    say: Callable[[str], None],
 ) -> Exit:
     """Have the suite measured and print its table."""
-    under_test = _version(plan.revision)
-    submission = _submission(client, plan.suite, under_test, say)
     started_s = time.monotonic()
     view = progress.view(Console(stderr=True))
     submission = watch.follow(client, submission, view, check=ensemble.check)

@@ -38,13 +38,17 @@ class Ensemble:
         self._service: Child | None = None
         self._workers: list[Child] = []
 
-    def start_service(self, client: ServiceClient) -> None:
-        """Start the service and wait until it answers.
+    def start_service(self) -> None:
+        """Start the service; it answers some seconds later."""
+        self._service = self._child("service", "service", {})
+
+    def await_service(self, client: ServiceClient) -> None:
+        """Wait until the service answers.
 
         Raises:
             Stop: it ended, or did not answer in time.
         """
-        self._service = self._child("service", "service", {})
+        assert self._service is not None
         deadline = time.monotonic() + _START_S
         while not client.is_ready():
             self.check()

@@ -151,7 +151,7 @@ def test_ctrl_c_stops_every_process_and_what_was_interrupted_is_gone_on_with(
     assert not [one for one in family if is_alive(one)]
     done = throughline("up", "--once", *on_a_free_port(), "-r", "v1")
     assert done.returncode == Exit.OK, done.stderr
-    assert "Going on with the suite smoke at v1" in done.stderr
+    assert "Going on with the suite smoke at v1" in done.stderr, said(tmp_path) + done.stderr
     path = Path(environment["THROUGHLINE_STATE_DIR"]) / "throughline.sqlite3"
     with sqlite3.connect(path) as database:
         submissions = database.execute("select count(*) from submissions").fetchone()
