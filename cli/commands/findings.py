@@ -46,7 +46,7 @@ def list_findings(
         str | None, typer.Option(help="Only these: open, acknowledged, resolved, expected ...")
     ] = None,
     kind: Annotated[
-        str | None, typer.Option(help="Only these: regression, improvement or bad_node.")
+        str | None, typer.Option(help="Only these: regression, improvement, bad_node or overtaken.")
     ] = None,
     limit: options.Limit = 20,
     url: options.Url = options.DEFAULT_URL,

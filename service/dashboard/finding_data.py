@@ -17,9 +17,9 @@ from service.dashboard import figures
 from service.dashboard.kernels import ProfiledRun, profiled_run
 from service.database.paging import Page
 from service.findings import bad_nodes, confirm
-from service.history.queries import name_of, stored_of
+from service.history.queries import load_series, name_of, stored_of
 from service.schemas import findings as schemas
-from service.schemas.series import Series, SeriesName
+from service.schemas.series import Series, SeriesName, SeriesPoint
 
 LATELY = timedelta(hours=24)
 """What counts as opened lately: a night and the day around it."""
@@ -137,6 +137,19 @@ def results_of(
     return [
         (point, name_of(series), slower.get((series.id, point.revision)))
         for point, series in session.execute(newest)
+    ]
+
+
+def two_cases(session: Session, finding_id: str) -> list[tuple[Series, SeriesPoint | None]]:
+    """The new best case and the former one, each with its newest point; empty for other kinds."""
+    row = session.get_one(models.FindingRow, finding_id)
+    if row.kind != schemas.FindingKind.OVERTAKEN:
+        return []
+    histories = [load_series(session, series_id) for series_id in row.measured["series"]]
+    counting = ([point for point in one.points if point.counts] for one in histories)
+    return [
+        (one, points[-1] if points else None)
+        for one, points in zip(histories, counting, strict=True)
     ]
 
 

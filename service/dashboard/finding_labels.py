@@ -13,6 +13,7 @@ KINDS = {
     schemas.FindingKind.REGRESSION: ("▼", "regression", "worse"),
     schemas.FindingKind.IMPROVEMENT: ("▲", "improvement", "better"),
     schemas.FindingKind.BAD_NODE: ("◆", "bad node", "mark"),
+    schemas.FindingKind.OVERTAKEN: ("⇅", "new best case", "mark"),
 }
 """A sign, a name and a tone: never the tone alone."""
 CAUSES = {cause.value: cause for cause in schemas.Cause}
@@ -66,7 +67,8 @@ def done(action: str) -> str:
 def effect(finding: schemas.FindingSummary) -> str:
     """Describe the size and direction of a finding: ``3.1 % worse``."""
     if finding.share is not None:
-        return f"{formats.size(finding.share)} slower"
+        overtaken = finding.kind is schemas.FindingKind.OVERTAKEN
+        return f"{formats.size(finding.share)} {'faster' if overtaken else 'slower'}"
     if finding.worst_effect is None:
         return ""
     return sized(finding.worst_effect, improvement=finding.kind is schemas.FindingKind.IMPROVEMENT)

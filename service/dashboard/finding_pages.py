@@ -101,6 +101,7 @@ def show_finding(request: Request, session: Reading, now: Now, finding_id: str) 
         evidence=finding_data.grouped(finding.attribution),
         compare=finding_data.compare_link(summary, first.series.metric if first else ""),
         confirmations=finding_data.confirmations_of(session, finding),
+        cases=finding_data.two_cases(session, finding_id),
         node=node,
         node_results=finding_data.results_of(session, node.name, summary.comparability)
         if node

@@ -10,6 +10,7 @@ rules.py                tells when a change becomes a finding and when a finding
 update.py               applies a new analysis to the findings that exist
 opening.py              makes findings of changes that no finding reports yet
 bad_nodes.py            findings about nodes that became slow
+fastest_cases.py        findings about cases that overtook the fastest of their workload
 bad_node_statistics.py  tells whether a node became slow in everything (pure)
 gather_evidence.py      the changes that a finding is about, and what they are put down to
 thresholds.py           from which size on a series' changes are reported (pure)

@@ -16,13 +16,12 @@ from service.findings import causes
 from service.findings.drifts import moved_by_now
 from service.findings.gather_evidence import members, say_again
 from service.findings.opening import join, unreported
-from service.findings.rules import ACTIVE, Candidate
+from service.findings.rules import ACTIVE, OF_CHANGES, Candidate
 from service.findings.shift import Shift
 from service.findings.witnesses import supporters, witness, witnesses
 from service.history.analysis import Histories
 from service.history.series_history import SeriesHistory
 from service.models import FindingRow, FindingSeries, SeriesRow
-from service.schemas.findings import FindingKind
 
 log = logging.getLogger(__name__)
 
@@ -52,10 +51,8 @@ def growing(histories: Histories, analysed: Collection[str]) -> dict[str, list[s
 
 
 def newest(session: Session) -> Sequence[FindingRow]:
-    """Give the newest findings that ask for attention and are not about a node."""
-    query = select(FindingRow).where(
-        FindingRow.kind != FindingKind.BAD_NODE, FindingRow.state.in_(ACTIVE)
-    )
+    """Give the newest findings about changes that ask for attention."""
+    query = select(FindingRow).where(FindingRow.kind.in_(OF_CHANGES), FindingRow.state.in_(ACTIVE))
     return session.scalars(query.order_by(FindingRow.first_bad_at.desc()).limit(GROWING)).all()
 
 

@@ -116,7 +116,7 @@ def _home(histories: Histories, candidate: Candidate) -> FindingRow | None:
         select(FindingRow)
         .join(last_good, last_good.name == FindingRow.last_good)
         .where(FindingRow.project == candidate.series.project)
-        .where(FindingRow.kind != FindingKind.BAD_NODE, FindingRow.state.not_in(REFUTED))
+        .where(FindingRow.kind.in_(rules.OF_CHANGES), FindingRow.state.not_in(REFUTED))
         .where(FindingRow.first_bad_at >= candidate.earliest)
         .where(
             or_(

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from service.database.failures import passes
 from service.database.session import Database, alone, now_of
-from service.findings import confirm, slow_series
+from service.findings import confirm, fastest_cases, slow_series
 from service.findings.bad_nodes import Compared, compare_nodes, slow_periods, watch_nodes
 from service.findings.candidate_changes import candidates
 from service.findings.confirm import Suspicion
@@ -107,10 +107,13 @@ def look(database: Database, daily: int = DAILY) -> Looked:
     with database.reading() as session:
         compared = compare_nodes(session)
         likely = growing(Histories(session), analysed)
+        rankings = fastest_cases.ranked(session, analysed, now_of(session))
     with database.writing() as session:
         alone(session, _FINDINGS)
         now = now_of(session)
-        return conclude(session, due.notes, news, compared, now, daily, likely)
+        looked = conclude(session, due.notes, news, compared, now, daily, likely)
+        overtaken = fastest_cases.watch(session, rankings, now)
+        return replace(looked, opened=(*looked.opened, *overtaken))
 
 
 def _analyse_group(database: Database, group: Sequence[tuple[str, datetime]]) -> list[str]:

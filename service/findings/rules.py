@@ -30,6 +30,8 @@ ACTIVE = frozenset({FindingState.OPEN, FindingState.ACKNOWLEDGED})
 """States that ask for somebody's attention."""
 REFUTED = frozenset({FindingState.WITHDRAWN, FindingState.NOT_REPRODUCED})
 """States of what was never there."""
+OF_CHANGES = frozenset({FindingKind.REGRESSION, FindingKind.IMPROVEMENT})
+"""Kinds of findings that are about changes of series."""
 
 
 @dataclass(frozen=True, slots=True)

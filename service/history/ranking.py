@@ -20,7 +20,7 @@ from benchmarks.contracts import Case
 from service.analysis.variance import Spread
 from service.history.compare import CALLED, ENOUGH, LEAST_EFFECT, LEAST_EFFECT_ACROSS, SHOWN
 from service.schemas.best import BestCase, Overtaken, RankedCase
-from service.schemas.series import Ratio, Series, SeriesPoint
+from service.schemas.series import Ratio, Series, SeriesName, SeriesPoint
 
 LATELY = timedelta(days=30)
 """An older newest point ranks no more: the case is not measured any longer."""
@@ -82,6 +82,13 @@ def sizes(case: Case) -> dict[str, str]:
         for name, value in case.axes.items()
         if name == "batch" or (name in known and known[name].size)
     }
+
+
+def is_ranked_in(series: SeriesName, best: BestCase) -> bool:
+    """Return True if a series of throughput belongs to the cases that ``best`` leads."""
+    case = series.case
+    mine = case.workload, case.preset, sizes(case), series.comparability, series.project
+    return mine == (best.workload, best.preset, best.sizes, best.comparability, best.project)
 
 
 def case_id(case_key: str, project: str, comparability: Mapping[str, str]) -> CaseId:
@@ -148,9 +155,11 @@ def _baseline(best: Standing, standings: Sequence[Standing]) -> Standing | None:
 def _overtaken(
     members: Sequence[Series], best: Standing, known: KnownOfCases, now: datetime
 ) -> Overtaken | None:
-    former = next(iter(_standings(members, known, _before(members, now))), None)
+    earlier = _standings(members, known, _before(members, now))
+    former = next(iter(earlier), None)
     if former is None or former.series is best.series:
         return None
+    then = next((one.point.value for one in earlier if one.series is best.series), None)
     still = _standing(former.series, known, now)
     if still is None or not _surely_faster(best, still, known):
         return None
@@ -160,6 +169,8 @@ def _overtaken(
         since_revision=since.revision,
         since=since.measured_at,
         faster=_ratio(best, still, known),
+        gained=None if then is None else best.point.value / then - 1,
+        lost=still.point.value / former.point.value - 1,
     )
 
 

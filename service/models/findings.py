@@ -18,7 +18,7 @@ class FindingRow(ProjectOwned, Base):
     __tablename__ = "findings"
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     kind: Mapped[str] = mapped_column(String(16))
-    """``regression``, ``improvement`` or ``bad_node``."""
+    """``regression``, ``improvement``, ``bad_node`` or ``overtaken``."""
     state: Mapped[str] = mapped_column(String(16))
     cause: Mapped[str] = mapped_column(String(16))
     certainty: Mapped[str] = mapped_column(String(16))
@@ -30,6 +30,7 @@ class FindingRow(ProjectOwned, Base):
     """Results that were measured for it, by ``before`` and ``after``: which level they show.
 
     ``not_reproduced`` names the first one of a change that was not there when measured again.
+    ``series`` names series: those in which a node is slow; the new best case and the former one.
     """
     last_good: Mapped[str | None] = mapped_column(ForeignKey("revisions.name"))
     first_bad: Mapped[str] = mapped_column(ForeignKey("revisions.name"))
@@ -39,7 +40,7 @@ class FindingRow(ProjectOwned, Base):
     worker: Mapped[str | None] = mapped_column(ForeignKey("workers.name"))
     """The node, if it is the cause."""
     share: Mapped[float | None]
-    """How much slower than before the node is."""
+    """How much slower than before the node is, or how much faster the new best case."""
     drifts: Mapped[bool] = mapped_column(default=False)
     """Whether its change is a drift over several revisions, not a step."""
     owner: Mapped[str] = mapped_column(String(100))

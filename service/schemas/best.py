@@ -35,6 +35,10 @@ class Overtaken(Document):
     faster: Ratio
     """Today's best over ``before``; its 95 % interval holds other nights, and other nodes where the
     two were measured on two."""
+    gained: float | None
+    """Change of today's best since ``before`` led, as a share; null: it was not measured then."""
+    lost: float
+    """Change of ``before`` since then, likewise."""
 
 
 class BestCase(Document):

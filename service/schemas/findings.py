@@ -111,6 +111,8 @@ class FindingKind(StrEnum):
     REGRESSION = "regression"
     IMPROVEMENT = "improvement"
     BAD_NODE = "bad_node"
+    OVERTAKEN = "overtaken"
+    """Another case is the fastest of its workload."""
 
 
 class Certainty(StrEnum):
@@ -179,11 +181,12 @@ class FindingSummary:
     """Say it when you change the finding: if somebody was faster, you are told."""
     series_count: int
     worst_effect: float | None
-    """The largest effect among its series; None for a bad node."""
+    """The largest effect among its series; None if it is about a node or an overtaken case."""
     hardware: tuple[str, ...]
     """The devices that it was seen on, as people call them."""
     share: float | None
-    """How much slower than before a bad node is; None for anything else."""
+    """How much slower than before a bad node is, or how much faster the case that overtook another;
+    None for anything else."""
     project: str
     """Whose series it is about; empty: nobody's, or it is about a node."""
 

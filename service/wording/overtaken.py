@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from benchmarks.contracts import Case
 from service.schemas.best import BestCase
 from service.schemas.series import Ratio
@@ -38,6 +40,29 @@ def overtook(best: BestCase) -> str:
         f"{formats.revision(told.since_revision)}, measured {formats.moment(told.since)}: "
         f"{faster_by(told.faster)}."
     )
+
+
+def sentence(**facts: Any) -> str:
+    """Say which case is the fastest now, since when, by how much, and which of the two changed."""
+    faster = faster_by(Ratio(facts["faster"], facts["low"], facts["high"]))
+    since, other = formats.revision(facts["since"]), f"the case with {facts['other']}"
+    gained = facts["gained"]
+    became = "was not measured before" if gained is None else _became(gained)
+    return (
+        f"{facts['workload']} on {facts['device']} is fastest with {facts['best']} since {since}: "
+        f"{faster} than {other}, which led before. It {became}; the former best "
+        f"{_became(facts['lost'])}."
+    )
+
+
+def headline(**facts: Any) -> str:
+    """Say the same in under twelve words: the workload, and what the case sets otherwise."""
+    since = formats.revision(facts["since"])
+    return f"{facts['workload']}: another case overtook {facts['other']} at {since}"
+
+
+def _became(change: float) -> str:
+    return f"changed by {formats.change(change)} meanwhile"
 
 
 def faster_by(ratio: Ratio) -> str:

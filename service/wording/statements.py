@@ -13,7 +13,7 @@ from service.analysis import statement
 from service.analysis.attribution import environment
 from service.analysis.statement import Statement
 from service.schemas.findings import Cause
-from service.wording import formats, quantity_names
+from service.wording import formats, overtaken, quantity_names
 from service.wording.headline import (
     condition,
     extent,
@@ -175,6 +175,8 @@ def headline_of(said: Statement) -> str:
         case "bad_node" | "worker_at_fault":
             size, since = formats.size(facts["share"]), formats.revision(facts["first_bad"])
             return f"Worker {facts['worker']} {size} slower since {since}"
+        case "overtaken":
+            return overtaken.headline(**facts)
     return say(said)
 
 
@@ -311,6 +313,8 @@ WORDS: dict[str, Words] = {
         "Worker {worker} is {share:.1%} slower than the others, against its own past, in {results} "
         "results at {revisions} revisions since {first_bad}: look at the node, not at the code."
     ),
+    # the fastest case
+    "overtaken": overtaken.sentence,
     # what was measured
     "loader_unchanged": "what the loader adds to the step is unchanged",
     "loader_unclear": "what the loader adds to the step is not clear",

@@ -56,8 +56,11 @@ def _plans(row: models.FindingRow, events: Sequence[models.FindingEvent]) -> Ite
 
 def _about(session: Session, row: models.FindingRow) -> Iterator[str]:
     node = row.kind == FindingKind.BAD_NODE
-    if node != (row.worker is not None) or node != (row.share is not None):
+    overtaken = row.kind == FindingKind.OVERTAKEN
+    if node != (row.worker is not None) or (node or overtaken) != (row.share is not None):
         yield "It is about a node, or it is not: kind, worker and share differ on that."
+    if overtaken:
+        yield from _overtaken(session, row)
     query = (
         select(models.FindingSeries.first_bad_result, models.SeriesRow, models.Point.result_id)
         .join(models.SeriesRow, models.SeriesRow.id == models.FindingSeries.series_id)
@@ -69,7 +72,7 @@ def _about(session: Session, row: models.FindingRow) -> Iterator[str]:
         .where(models.FindingSeries.finding_id == row.id)
     )
     links = session.execute(query).all()
-    if not links and not node:
+    if not links and not node and not overtaken:
         yield "It is about no series."
     if links and all(series.comparability != row.comparability for _, series, _ in links):
         yield "None of its series is of the hardware that it names."
@@ -78,6 +81,17 @@ def _about(session: Session, row: models.FindingRow) -> Iterator[str]:
             yield f"The series {series.id} is of another project."
         if point is None:
             yield f"The result {result} has no point in the series {series.id}."
+
+
+def _overtaken(session: Session, row: models.FindingRow) -> Iterator[str]:
+    """The case that leads and the one that led are of the hardware and the project of the row."""
+    named = row.measured.get("series", ())
+    series = [session.get(models.SeriesRow, series_id) for series_id in named]
+    mine = row.comparability, row.project
+    if len(series) != 2 or any(
+        one is None or (one.comparability, one.project) != mine for one in series
+    ):
+        yield "It names no two cases of its hardware and project, a new best and a former one."
 
 
 def every_suspicion(session: Session) -> Iterator[Breach]:

@@ -1,0 +1,106 @@
+"""Findings about cases that overtook the fastest of their workload on one kind of hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
+from service.analysis.statement import Statement, state
+from service.findings import lifecycle
+from service.history.best import METRIC, best_cases
+from service.history.queries import name_of
+from service.history.ranking import BEFORE, is_ranked_in
+from service.models import FindingRow, Revision, SeriesRow
+from service.schemas.best import BestCase, Overtaken
+from service.schemas.findings import Cause, Certainty, FindingKind
+from service.wording import formats
+from service.wording.overtaken import beside, case_name
+
+
+def ranked(session: Session, analysed: Collection[str], now: datetime) -> list[BestCase]:
+    """Rank the workloads that these series are of, as far as they are of throughput; reads only."""
+    query = select(SeriesRow.case).where(SeriesRow.id.in_(analysed), SeriesRow.metric == METRIC)
+    workloads = sorted({case["workload"] for case in session.scalars(query)})
+    return [best for workload in workloads for best in best_cases(session, now, workload)]
+
+
+def watch(session: Session, rankings: Sequence[BestCase], now: datetime) -> list[str]:
+    """Open a finding for each case that overtook another, and close those that are over; their ids.
+
+    A case and the one that it overtook are news once in `BEFORE`, whatever became of the finding.
+    """
+    known = _known(session, now)
+    for row in known:
+        if row.closed_at is None:
+            _close_if_over(session, row, rankings, now)
+    reported = {tuple(row.measured["series"]) for row in known}
+    return [
+        _open(session, best, best.overtaken, now)
+        for best in rankings
+        if best.overtaken is not None
+        and (best.best.series_id, best.overtaken.before.series_id) not in reported
+    ]
+
+
+def _known(session: Session, now: datetime) -> Sequence[FindingRow]:
+    """Find what is open, or was opened lately."""
+    news = or_(FindingRow.closed_at.is_(None), FindingRow.opened_at >= now - BEFORE)
+    of_kind = FindingRow.kind == FindingKind.OVERTAKEN
+    return session.scalars(select(FindingRow).where(of_kind, news).order_by(FindingRow.id)).all()
+
+
+def _close_if_over(
+    session: Session, row: FindingRow, rankings: Sequence[BestCase], now: datetime
+) -> None:
+    """Close a finding once another case is surely faster, or once it is no news any more."""
+    series = name_of(session.get_one(SeriesRow, row.measured["series"][0]))
+    best = next((best for best in rankings if is_ranked_in(series, best)), None)
+    if best is None:
+        return
+    leading = [best.best, *best.as_good]
+    if series.id not in [case.series_id for case in leading]:
+        said = "another case is the fastest now"
+    elif now - row.opened_at > BEFORE:
+        said = f"it has been the fastest for {BEFORE.days} days"
+    else:
+        return
+    lifecycle.act(session, row.id, "resolve", lifecycle.SYSTEM_ACTOR, now, detail=said)
+
+
+def _open(session: Session, best: BestCase, told: Overtaken, now: datetime) -> str:
+    return lifecycle.open_finding(
+        session,
+        now,
+        _statement(best, told),
+        kind=FindingKind.OVERTAKEN,
+        cause=Cause.UNKNOWN,
+        certainty=Certainty.STANDING,
+        attribution=None,
+        measured={"series": [best.best.series_id, told.before.series_id]},
+        share=told.faster.value - 1,
+        last_good=None,
+        first_bad=told.since_revision,
+        first_bad_at=session.get_one(Revision, told.since_revision).ordered_at,
+        comparability=best.comparability,
+        worker=None,
+        project=best.project,
+    )
+
+
+def _statement(best: BestCase, told: Overtaken) -> Statement:
+    return state(
+        "overtaken",
+        workload=best.workload,
+        device=formats.hardware(best.comparability),
+        best=case_name(best.best.case),
+        other=beside(best.best.case, told.before.case),
+        since=told.since_revision,
+        faster=told.faster.value,
+        low=told.faster.low,
+        high=told.faster.high,
+        gained=told.gained,
+        lost=told.lost,
+    )
