@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli import options, parse_case
+from cli import durations, options, parse_case
 from cli.client import ServiceClient
 from cli.output.console import ROOMY, paper, table
 from cli.output.lines import say
@@ -15,7 +15,7 @@ from service.schemas.jobs import ScheduleView
 from service.wording import formats
 
 _NARROW = ("schedule", "cron", "suite", "next")
-_ROOMY = ("schedule", "project", "cron", "time zone", "suite", "revision", "requires", "next")
+_ROOMY = ("schedule", "project", "cron", "time zone", "suite", "revision", "explores", "requires", "next")
 _WHOLE = {"schedule": 24, "cron": 20, "next": 20}
 """Columns that stay on one line up to this width: `fire` and `delete` need the whole name. 80
 columns have room for these three."""
@@ -49,6 +49,13 @@ def set_schedule(
         typer.Option(help="date: named after the day; latest: the newest known; fixed:REVISION."),
     ] = "date",
     require: options.Require = None,
+    explore: Annotated[
+        str | None,
+        typer.Option(
+            help="Time of the devices, such as 20m, that each slot spends on cases near the "
+            "fastest ones."
+        ),
+    ] = None,
     project: options.Project = None,
     enabled: Annotated[bool, typer.Option("--enabled/--disabled", help="Whether it fires.")] = True,
     url: options.Url = options.DEFAULT_URL,
@@ -62,6 +69,7 @@ def set_schedule(
         "revision_rule": revision_rule,
         "requires": parse_case.labels(require or ()),
         "enabled": enabled,
+        "explore_s": durations.within("--explore", explore, 1.0, 86_400.0) if explore else 0.0,
     }
     if project is not None:
         body["project"] = project
@@ -100,6 +108,8 @@ def _print(schedules: Sequence[ScheduleView]) -> None:
     headings = list(_ROOMY if console.width >= ROOMY else _NARROW)
     if "project" in headings and not any(schedule.project for schedule in schedules):
         headings.remove("project")
+    if "explores" in headings and not any(schedule.explore_s for schedule in schedules):
+        headings.remove("explores")
     drawn = table(
         *headings,
         whole=[
@@ -124,6 +134,7 @@ def _cells(schedule: ScheduleView) -> dict[str, str]:
         "time zone": schedule.timezone,
         "suite": schedule.suite,
         "revision": schedule.revision_rule,
+        "explores": formats.duration(schedule.explore_s) if schedule.explore_s else "",
         "requires": " ".join(f"{label}={value}" for label, value in schedule.requires.items()),
         "next": due if schedule.enabled else "disabled",
     }

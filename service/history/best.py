@@ -22,10 +22,13 @@ METRIC = "throughput"
 
 def best_cases(session: Session, now: datetime, workload: str | None = None) -> list[BestCase]:
     """The best case of each workload, or of one, on each kind of hardware."""
+    return [one.best for one in rankings(session, now, workload)]
+
+
+def rankings(session: Session, now: datetime, workload: str | None = None) -> list[ranking.Ranking]:
+    """All cases of each workload, or of one, on each kind of hardware, the fastest first."""
     series = latest_of_each_series(session, METRIC, ranking.REVISIONS)
-    return best_among(
-        session, [one for one in series if workload in (None, one.case.workload)], now
-    )
+    return _ranked(session, [one for one in series if workload in (None, one.case.workload)], now)
 
 
 def best_among(session: Session, series: Sequence[Series], now: datetime) -> list[BestCase]:
@@ -33,6 +36,10 @@ def best_among(session: Session, series: Sequence[Series], now: datetime) -> lis
 
     ``series`` are of throughput, as `latest_of_each_series` reads `ranking.REVISIONS` of them.
     """
+    return [one.best for one in _ranked(session, series, now)]
+
+
+def _ranked(session: Session, series: Sequence[Series], now: datetime) -> list[ranking.Ranking]:
     since = now - ranking.LATELY - ranking.BEFORE
     recent = [one for one in series if one.points and one.points[-1].measured_at >= since]
     if not recent:

@@ -59,8 +59,16 @@ class Standing:
         return RankedCase.of(self.point, **identity)
 
 
-def rank(series: Sequence[Series], known: KnownOfCases, now: datetime) -> list[BestCase]:
-    """Name the best case of each workload, preset, size, kind of hardware and project.
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The cases of one training on one kind of hardware, the fastest first, and what it beat."""
+
+    best: BestCase
+    standings: tuple[Standing, ...]
+
+
+def rank(series: Sequence[Series], known: KnownOfCases, now: datetime) -> list[Ranking]:
+    """Rank the cases of each workload, preset, size, kind of hardware and project.
 
     ``series`` are of throughput, with points that count in the order of revisions.
     """
@@ -70,8 +78,12 @@ def rank(series: Sequence[Series], known: KnownOfCases, now: datetime) -> list[B
         size = repr(sorted(sizes(one.case).items()))
         key = (one.case.workload, one.case.preset, size, hardware, one.project, one.unit)
         groups.setdefault(key, []).append(one)
-    found = (_best(members, known, now) for _, members in sorted(groups.items()))
-    return [best for best in found if best is not None]
+    rankings = []
+    for _, members in sorted(groups.items()):
+        if standings := _standings(members, known, now):
+            best = _best(standings, members, known, now)
+            rankings.append(Ranking(best, tuple(standings)))
+    return rankings
 
 
 def sizes(case: Case) -> dict[str, str]:
@@ -96,10 +108,9 @@ def case_id(case_key: str, project: str, comparability: Mapping[str, str]) -> Ca
     return case_key, project, frozenset(comparability.items())
 
 
-def _best(members: Sequence[Series], known: KnownOfCases, now: datetime) -> BestCase | None:
-    standings = _standings(members, known, now)
-    if not standings:
-        return None
+def _best(
+    standings: Sequence[Standing], members: Sequence[Series], known: KnownOfCases, now: datetime
+) -> BestCase:
     best, *others = standings
     first, rates = best.series, [one.point.value for one in standings]
     baseline = _baseline(best, standings)

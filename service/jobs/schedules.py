@@ -24,6 +24,7 @@ from benchmarks.catalog import catalog, suites
 from service import errors, models
 from service.database.session import insert_if_absent, now_of
 from service.history import revisions
+from service.jobs.explore import explore
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import AcceptedSubmission, submit
 from service.schemas.jobs import ScheduleView
@@ -65,6 +66,9 @@ class ScheduleRequest(contracts.Contract):
     """``date``: named after the slot's local date. ``latest``: the newest revision known in its
     project. ``fixed:REVISION``: that one."""
     requires: contracts.Labels = Field(default_factory=dict)
+    explore_s: Annotated[float, Field(strict=True, ge=0, le=86_400)] = 0.0
+    """Seconds of the devices that each slot may spend, after the suite, on cases near the fastest
+    ones that nobody has measured, or that came close. 0: none."""
     enabled: contracts.Flag = True
     project: contracts.Name | None = None
     """Whose its submissions are; without it nobody's."""
@@ -167,7 +171,8 @@ def fire(session: Session, name: str, now: datetime) -> AcceptedSubmission:
     Raises:
         NotFound: there is none of that name.
     """
-    return _submit(session, _row(session, name), now, now)
+    row = _row(session, name)
+    return _submit(session, row, _request(session, row, now), now)
 
 
 def fire_due(session: Session, now: datetime) -> list[Fired]:
@@ -228,7 +233,9 @@ def _submit_slot(
 ) -> str | None:
     try:
         with session.begin_nested():
-            submission_id = _submit(session, row, due_at, now).submission_id
+            request = _request(session, row, due_at)
+            submission_id = _submit(session, row, request, now).submission_id
+            _explore(session, row, request, now)
     except errors.ServiceError as error:
         log.error("schedule %s could not submit: %s", row.name, error.detail)
         return None
@@ -239,11 +246,9 @@ def _submit_slot(
     return submission_id
 
 
-def _submit(
-    session: Session, row: models.Schedule, due_at: datetime, now: datetime
-) -> AcceptedSubmission:
+def _request(session: Session, row: models.Schedule, due_at: datetime) -> SubmissionRequest:
     revision, revision_at = _revision(session, row, due_at)
-    request = SubmissionRequest(
+    return SubmissionRequest(
         suite=row.suite,
         revision=revision,
         revision_at=revision_at,
@@ -251,6 +256,21 @@ def _submit(
         project=row.project or None,
         source=f"schedule:{row.name}"[:64],
     )
+
+
+def _explore(
+    session: Session, row: models.Schedule, request: SubmissionRequest, now: datetime
+) -> None:
+    if row.explore_s == 0:
+        return
+    beside = {"suite": None, "source": f"explore:{row.name}"[:64]}
+    cases = explore(session, request.model_copy(update=beside), row.explore_s, now)
+    log.info("schedule %s explores %d cases", row.name, cases)
+
+
+def _submit(
+    session: Session, row: models.Schedule, request: SubmissionRequest, now: datetime
+) -> AcceptedSubmission:
     accepted = submit(session, request, now)
     if accepted.left_out:
         log.warning(

@@ -22,6 +22,8 @@ class Schedule(ProjectOwned, Base):
     """``date`` names the revision after the slot's local date; ``latest`` takes the newest
     revision known; anything else is ``fixed:<revision>``."""
     requires: Mapped[dict[str, str]]
+    explore_s: Mapped[float] = mapped_column(default=0.0)
+    """Seconds of the devices, each slot, for cases that the suite does not have."""
     enabled: Mapped[bool]
     created_at: Mapped[datetime]
     next_due_at: Mapped[datetime | None]

@@ -147,6 +147,7 @@ class ScheduleView(Document):
     """Empty: it belongs to none."""
     revision_rule: str
     requires: dict[str, str]
+    explore_s: float
     enabled: bool
     created_at: datetime
     next_due_at: datetime | None

@@ -51,7 +51,7 @@ def of(
     spreads = {} if noise is None else {one.id: spread(noise) for one in found}
     names = {one.id: case_id(one.case.key, one.project, one.comparability) for one in found}
     failed = {names[name]: places for name, places in (failures or {}).items()}
-    return rank(found, KnownOfCases(failed, spreads), now)
+    return [one.best for one in rank(found, KnownOfCases(failed, spreads), now)]
 
 
 def only(found: list[BestCase]) -> BestCase:

@@ -1,0 +1,170 @@
+"""Chooses which cases to try next: those from which most may be gained in their time. Pure.
+
+The logarithm of a case's rate is taken for a sum of effects: one for each axis's value, and one for
+each pair of values. Effects are normal around zero, so what two cases share tells how alike their
+rates are (a Gaussian process whose covariance counts shared values and pairs of them). How large
+effects may be is weighed by the likelihood of what was measured. A case is worth its expected gain
+over the best known rate (expected improvement: Jones, Schonlau and Welch 1998) for each second.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+from scipy.special import ndtr
+
+from benchmarks.contracts import Case
+
+Floats = NDArray[np.float64]
+
+NOISE = 0.01
+"""Standard deviation of a measured rate: nights and nodes, of one process."""
+EFFECTS = (0.03, 0.1, 0.3)
+"""Standard deviations of the effect of one axis's value, which the likelihood weighs."""
+PAIR = 0.1
+"""Likewise of a pair of values beyond what both do apart. Cases that differ one at a time say
+nothing of pairs, and a layout may pay with half precision only: so large it is taken beforehand."""
+LEAST_GAIN = 0.0001
+"""Expected gain, on the logarithm, below which a case is not worth trying."""
+LEVEL = 10.0
+"""Standard deviation of the level of all rates: so wide that what was measured sets it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCase:
+    """A case with its rate, in items per second, above zero."""
+
+    case: Case
+    rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A case that is worth trying."""
+
+    case: Case
+    gain: float
+    """Expected gain over the best known rate, on the logarithm."""
+    chance: float
+    """Probability that it is faster than the best known rate."""
+    rate: float
+    """Expected rate: the middle of what it may be."""
+
+
+def plan(
+    measured: Sequence[MeasuredCase], lasts_s: Sequence[tuple[Case, float]], budget_s: float
+) -> list[Choice]:
+    """Choose cases one after the other, as long as their time is within the budget.
+
+    Each next choice takes the ones before for measured, with the rate that is expected of them:
+    cases that are much alike are not all tried in one night.
+
+    Args:
+        measured: cases of one workload on one kind of hardware, one at least.
+        lasts_s: the candidates, each with the seconds that measuring it takes.
+        budget_s: seconds in all.
+    """
+    planned: list[Choice] = []
+    known, left = list(measured), list(lasts_s)
+    while left := [(case, lasts) for case, lasts in left if lasts <= budget_s]:
+        worth = choices(known, [case for case, _ in left])
+        pairs = zip(worth, (lasts for _, lasts in left), strict=True)
+        choice, lasts = max(pairs, key=lambda pair: pair[0].gain / pair[1])
+        if choice.gain < LEAST_GAIN:
+            break
+        planned.append(choice)
+        known.append(MeasuredCase(choice.case, choice.rate))
+        left = [pair for pair in left if pair[0] is not choice.case]
+        budget_s -= lasts
+    return planned
+
+
+def choices(measured: Sequence[MeasuredCase], candidates: Sequence[Case]) -> list[Choice]:
+    """What each of the candidates may gain, in their order.
+
+    Args:
+        measured: cases of one workload on one kind of hardware, one at least.
+        candidates: cases of the same workload; some may be measured.
+    """
+    known = [one.case for one in measured]
+    logs = np.log([one.rate for one in measured])
+    level, best = float(logs.mean()), float(logs.max())
+    axes = sorted({axis for case in (*known, *candidates) for axis in case.axes})
+    inside, across = _shared(known, known, axes), _shared(candidates, known, axes)
+    weights, priors = _weighed(inside, logs - level)
+    told = [_told(prior, inside, across, len(axes), logs - level, best - level) for prior in priors]
+    gain, chance, mean = (
+        np.einsum("i,ij->j", weights, np.array(one)) for one in zip(*told, strict=True)
+    )
+    numbers = zip(gain.tolist(), chance.tolist(), np.exp(mean + level).tolist(), strict=True)
+    return [Choice(case, *of_case) for case, of_case in zip(candidates, numbers, strict=True)]
+
+
+def _told(
+    prior: _Prior, inside: Floats, across: Floats, axes: int, values: Floats, best: float
+) -> tuple[Floats, Floats, Floats]:
+    """Return expected gain over the ``best`` value, probability of one, and mean, by candidate."""
+    mean, deviation = prior.predict(inside, across, axes, values)
+    z = (mean - best) / deviation
+    chance: Floats = ndtr(z)
+    gain: Floats = (mean - best) * chance + deviation * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    return gain, chance, mean
+
+
+def _shared(some: Sequence[Case], others: Sequence[Case], axes: Sequence[str]) -> Floats:
+    """Count the axes on which cases have the same value, [some, others]; absent is a value too."""
+    count: Floats = np.zeros((len(some), len(others)))
+    for axis in axes:
+        left, right = (
+            np.array([case.axes.get(axis, "") for case in side]) for side in (some, others)
+        )
+        count += left[:, None] == right[None, :]
+    return count
+
+
+@dataclass(frozen=True, slots=True)
+class _Prior:
+    """How large the effects of values are."""
+
+    effect: float
+
+    def covariance(self, alike: Floats | float) -> Floats:
+        """Return the covariance of cases that share so many values."""
+        shared = np.asarray(alike, dtype=np.float64)
+        pairs = shared * (shared - 1) / 2
+        total: Floats = LEVEL**2 + self.effect**2 * shared + PAIR**2 * pairs
+        return total
+
+    def likelihood(self, inside: Floats, values: Floats) -> float:
+        """Return the logarithm of the likelihood of measured values, up to a constant."""
+        factor = cho_factor(self._measured(inside), lower=True)
+        explained = float(values @ cho_solve(factor, values))
+        return -explained / 2 - float(np.log(np.diag(factor[0])).sum())
+
+    def predict(
+        self, inside: Floats, across: Floats, itself: int, values: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return mean and standard deviation of each candidate's value."""
+        factor = cho_factor(self._measured(inside), lower=True)
+        shared = self.covariance(across)
+        mean = shared @ cho_solve(factor, values)
+        known = np.einsum("ij,ji->i", shared, cho_solve(factor, shared.T))
+        left = np.maximum(self.covariance(float(itself)) - known, NOISE**2 / 100)
+        return mean, np.sqrt(left)
+
+    def _measured(self, inside: Floats) -> Floats:
+        noisy: Floats = self.covariance(inside) + NOISE**2 * np.eye(len(inside))
+        return noisy
+
+
+def _weighed(inside: Floats, values: Floats) -> tuple[Floats, list[_Prior]]:
+    """Return the priors with the weight that the measured values give each."""
+    priors = [_Prior(effect) for effect in EFFECTS]
+    logs = np.array([prior.likelihood(inside, values) for prior in priors])
+    weights: Floats = np.exp(logs - logs.max())
+    return weights / weights.sum(), priors
