@@ -15,7 +15,10 @@ from service.schemas.jobs import ScheduleView
 from service.wording import formats
 
 _NARROW = ("schedule", "cron", "suite", "next")
-_ROOMY = ("schedule", "project", "cron", "time zone", "suite", "revision", "explores", "requires", "next")
+_ROOMY = (
+    *("schedule", "project", "cron", "time zone"),
+    *("suite", "revision", "explores", "requires", "next"),
+)
 _WHOLE = {"schedule": 24, "cron": 20, "next": 20}
 """Columns that stay on one line up to this width: `fire` and `delete` need the whole name. 80
 columns have room for these three."""

@@ -729,7 +729,7 @@ def _schedules() -> None:
         sa.Column("created_at", NOW, nullable=False),
         sa.Column("next_due_at", NOW, nullable=True),
         sa.Column("project", sa.String(64), server_default="", nullable=False),
-        sa.Column("explore_s", sa.Float(), server_default="0", nullable=False),
+        sa.Column("explore_s", sa.Double(), server_default="0", nullable=False),
         sa.PrimaryKeyConstraint("name", name="pk_schedules"),
     )
     op.create_table(

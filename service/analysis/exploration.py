@@ -44,7 +44,7 @@ class MeasuredCase:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Trial:
     """A case that is worth trying."""
 
     case: Case
@@ -58,10 +58,10 @@ class Choice:
 
 def plan(
     measured: Sequence[MeasuredCase], lasts_s: Sequence[tuple[Case, float]], budget_s: float
-) -> list[Choice]:
+) -> list[Trial]:
     """Choose cases one after the other, as long as their time is within the budget.
 
-    Each next choice takes the ones before for measured, with the rate that is expected of them:
+    Each next trial takes the ones before for measured, with the rate that is expected of them:
     cases that are much alike are not all tried in one night.
 
     Args:
@@ -69,22 +69,22 @@ def plan(
         lasts_s: the candidates, each with the seconds that measuring it takes.
         budget_s: seconds in all.
     """
-    planned: list[Choice] = []
+    planned: list[Trial] = []
     known, left = list(measured), list(lasts_s)
     while left := [(case, lasts) for case, lasts in left if lasts <= budget_s]:
-        worth = choices(known, [case for case, _ in left])
+        worth = expected_gains(known, [case for case, _ in left])
         pairs = zip(worth, (lasts for _, lasts in left), strict=True)
-        choice, lasts = max(pairs, key=lambda pair: pair[0].gain / pair[1])
-        if choice.gain < LEAST_GAIN:
+        trial, lasts = max(pairs, key=lambda pair: pair[0].gain / pair[1])
+        if trial.gain < LEAST_GAIN:
             break
-        planned.append(choice)
-        known.append(MeasuredCase(choice.case, choice.rate))
-        left = [pair for pair in left if pair[0] is not choice.case]
+        planned.append(trial)
+        known.append(MeasuredCase(trial.case, trial.rate))
+        left = [pair for pair in left if pair[0] is not trial.case]
         budget_s -= lasts
     return planned
 
 
-def choices(measured: Sequence[MeasuredCase], candidates: Sequence[Case]) -> list[Choice]:
+def expected_gains(measured: Sequence[MeasuredCase], candidates: Sequence[Case]) -> list[Trial]:
     """What each of the candidates may gain, in their order.
 
     Args:
@@ -102,7 +102,7 @@ def choices(measured: Sequence[MeasuredCase], candidates: Sequence[Case]) -> lis
         np.einsum("i,ij->j", weights, np.array(one)) for one in zip(*told, strict=True)
     )
     numbers = zip(gain.tolist(), chance.tolist(), np.exp(mean + level).tolist(), strict=True)
-    return [Choice(case, *of_case) for case, of_case in zip(candidates, numbers, strict=True)]
+    return [Trial(case, *of_case) for case, of_case in zip(candidates, numbers, strict=True)]
 
 
 def _told(

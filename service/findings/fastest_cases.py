@@ -96,6 +96,7 @@ def _statement(best: BestCase, told: Overtaken) -> Statement:
         workload=best.workload,
         device=formats.hardware(best.comparability),
         best=case_name(best.best.case),
+        ahead=beside(told.before.case, best.best.case),
         other=beside(best.best.case, told.before.case),
         since=told.since_revision,
         faster=told.faster.value,

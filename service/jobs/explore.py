@@ -69,7 +69,7 @@ def _chosen(
         for case in candidates(group.best.best.case, device)
         if avoided.isdisjoint({case.key, case.model_copy(update={"preset": AUTO}).key})
     }
-    planned = [choice.case for choice in plan(measured, list(lasts_s.values()), budget_s)]
+    planned = [trial.case for trial in plan(measured, list(lasts_s.values()), budget_s)]
     return tuple(planned), sum(lasts_s[case.key][1] for case in planned)
 
 

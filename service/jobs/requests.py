@@ -72,5 +72,7 @@ def request_of(spec: JobRequest) -> SubmissionRequest:
     """The submission of one job."""
     if spec.suite is not None:
         raise Invalid("A job of a suite is submitted with its suite: POST /api/v1/submissions")
-    given = spec.model_dump(exclude_unset=True, exclude={"suite", "replicate"})
+    if spec.duet is not None:
+        raise Invalid("A pair is submitted with its comparison: POST /api/v1/comparisons")
+    given = spec.model_dump(exclude_unset=True, exclude={"suite", "replicate", "duet"})
     return SubmissionRequest.model_validate(given)

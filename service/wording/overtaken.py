@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmarks.catalog import catalog
 from benchmarks.contracts import Case
 from service.schemas.best import BestCase
 from service.schemas.series import Ratio
@@ -20,14 +21,12 @@ def case_name(case: Case) -> str:
 
 
 def beside(best: Case, other: Case) -> str:
-    """Name a case by what it sets otherwise than the best: ``default compile and workers=2``."""
+    """Name a case by what it sets otherwise than the best: ``compile=off and workers=2``."""
     if not other.axes:
         return "all defaults"
     differing = sorted(dict(best.axes.items() ^ other.axes.items()))
-    return " and ".join(
-        f"{axis}={other.axes[axis]}" if axis in other.axes else f"default {axis}"
-        for axis in differing
-    )
+    settings = catalog.settings(other) | other.axes
+    return " and ".join(f"{axis}={settings.get(axis, 'default')}" for axis in differing)
 
 
 def overtook(best: BestCase) -> str:
@@ -45,24 +44,23 @@ def overtook(best: BestCase) -> str:
 def sentence(**facts: Any) -> str:
     """Say which case is the fastest now, since when, by how much, and which of the two changed."""
     faster = faster_by(Ratio(facts["faster"], facts["low"], facts["high"]))
-    since, other = formats.revision(facts["since"]), f"the case with {facts['other']}"
     gained = facts["gained"]
-    became = "was not measured before" if gained is None else _became(gained)
+    itself = "It was not measured before" if gained is None else f"It {_moved(gained)}"
     return (
-        f"{facts['workload']} on {facts['device']} is fastest with {facts['best']} since {since}: "
-        f"{faster} than {other}, which led before. It {became}; the former best "
-        f"{_became(facts['lost'])}."
+        f"{facts['workload']} on {facts['device']} is fastest with {facts['best']} since "
+        f"{formats.revision(facts['since'])}: {faster} than with {facts['other']}, the fastest "
+        f"before. {itself}; the former best {_moved(facts['lost'])}."
     )
 
 
 def headline(**facts: Any) -> str:
-    """Say the same in under twelve words: the workload, and what the case sets otherwise."""
+    """Say the same in under twelve words."""
     since = formats.revision(facts["since"])
-    return f"{facts['workload']}: another case overtook {facts['other']} at {since}"
+    return f"{facts['workload']}: {facts['ahead']} overtook {facts['other']} at {since}"
 
 
-def _became(change: float) -> str:
-    return f"changed by {formats.change(change)} meanwhile"
+def _moved(change: float) -> str:
+    return f"{'gained' if change >= 0 else 'lost'} {formats.size(change)}"
 
 
 def faster_by(ratio: Ratio) -> str:

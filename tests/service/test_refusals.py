@@ -108,6 +108,7 @@ REFUSED: list[tuple[int, str, str, str, Any]] = [
         },
     ),
     (422, "invalid", "POST", "/jobs", {"revision": "r", "case": CASE, "suite": "smoke"}),
+    (422, "invalid", "POST", "/jobs", {"revision": "r", "case": CASE, "duet": {"baseline": "b"}}),
     (422, "invalid", "PUT", "/workers/a", {"name": "b"}),
     (422, "invalid", "PUT", "/workers/UPPER", {"name": "UPPER"}),
     (422, "invalid", "POST", "/leases", {"worker": "w", "claim_id": "short"}),

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from benchmarks.contracts import Case
-from service.analysis.exploration import MeasuredCase, choices, plan
+from service.analysis.exploration import MeasuredCase, expected_gains, plan
 
 AXES = {
     "precision": ("", "tf32", "bf16", "fp16"),
@@ -76,23 +76,23 @@ def test_a_case_costs_its_time_and_the_budget_holds() -> None:
     assert plan(known, left, 0.5 * MINUTE_S) == []
     (cheap,) = plan(known, left, MINUTE_S)
     dearer = [(one, 100 * MINUTE_S if one == cheap.case else lasts) for one, lasts in left]
-    assert cheap.case not in [choice.case for choice in plan(known, dearer, 200 * MINUTE_S)[:5]]
+    assert cheap.case not in [trial.case for trial in plan(known, dearer, 200 * MINUTE_S)[:5]]
 
 
 def test_cases_of_one_plan_are_not_all_alike() -> None:
     """The first one's expected rate stands for its own, so that the next ones teach more."""
     known = [MeasuredCase(one, rate(one)) for one in one_at_a_time()]
     left = [(one, MINUTE_S) for one in EVERY if one not in one_at_a_time()]
-    planned = [choice.case.key for choice in plan(known, left, 6 * MINUTE_S)]
-    greedy = choices(known, [one for one, _ in left])
-    greedy = sorted(greedy, key=lambda choice: -choice.gain)[:6]
+    planned = [trial.case.key for trial in plan(known, left, 6 * MINUTE_S)]
+    greedy = expected_gains(known, [one for one, _ in left])
+    greedy = sorted(greedy, key=lambda trial: -trial.gain)[:6]
     assert len(set(planned)) == 6
-    assert set(planned) != {choice.case.key for choice in greedy}
+    assert set(planned) != {trial.case.key for trial in greedy}
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_one_or_two_measured_cases_are_enough_to_begin(count: int) -> None:
     known = [MeasuredCase(one, rate(one)) for one in EVERY[:count]]
-    told = choices(known, EVERY)
-    assert all(math.isfinite(choice.gain) and 0 <= choice.chance <= 1 for choice in told)
-    assert told[0].gain < min(choice.gain for choice in told[count:])
+    told = expected_gains(known, EVERY)
+    assert all(math.isfinite(trial.gain) and 0 <= trial.chance <= 1 for trial in told)
+    assert told[0].gain < min(trial.gain for trial in told[count:])

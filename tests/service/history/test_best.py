@@ -133,7 +133,7 @@ def test_the_overview_and_the_command_say_the_same(
     page = client.get("/").text.replace(formats.NBSP, " ")
     card = page[page.index('id="best"') :]
     card = card[: card.index("</section>")]
-    assert "Overtook the case with default compile at d5" in card
+    assert "Overtook the case with compile=off at d5" in card
     assert "20.0 % faster (95 % interval" in card
     assert formats.times(2.4) in card
     assert "unet" not in card
@@ -144,7 +144,7 @@ def test_the_overview_and_the_command_say_the_same(
     told = " ".join(capsys.readouterr().out.replace(formats.NBSP, " ").split())
     assert "resnet50:tiny on Test CPU · 2 cores" in told
     assert f"compile=default precision=bf16 240 img/s {formats.times(2.4)} 3" in told
-    assert "precision=bf16: Overtook the case with default compile at d5" in told
+    assert "precision=bf16: Overtook the case with compile=off at d5" in told
     assert [one.workload for one in found] == ["resnet50", "unet"]
 
 
