@@ -64,6 +64,23 @@ def commit_named(name: str, folder: Path) -> str | None:
     return _git(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
 
 
+MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
+"""Names of the branch that others start from, the likeliest first."""
+
+
+def fork_point(folder: Path) -> str | None:
+    """Return the commit where the checked-out branch left the main branch.
+
+    On the main branch itself that is the commit before. None if there is no such commit.
+    """
+    head = commit_named("HEAD", folder)
+    main = next((name for name in MAIN_BRANCHES if commit_named(name, folder)), None)
+    if head is None or main is None:
+        return None
+    fork = _git(folder, "merge-base", "HEAD", main)
+    return commit_named("HEAD^", folder) if fork == head else fork
+
+
 def of_today(now: datetime) -> Version:
     """Name the version after the day, for a folder without a commit."""
     return Version(f"local-{now.date().isoformat()}")

@@ -20,10 +20,10 @@ from typing import Self
 from benchmarks.contracts import Case, JobSpec
 from benchmarks.cpus import usable_cpus
 from worker.child.process import Child, Task
-from worker.child.target import TargetAbsent
 from worker.child.workspace import workspace
 from worker.state_dir import Journal
 from worker.supervisor import Station
+from worker.targets.target import TargetAbsent
 
 log = logging.getLogger(__name__)
 

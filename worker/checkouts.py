@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 from worker.client import ClientError
 from worker.settings import REVISION
@@ -82,14 +82,21 @@ class Checkouts:
         return False
 
 
+class HasRevisions(Protocol):
+    """What knows the revisions that a worker can measure."""
+
+    def revisions(self) -> tuple[str, ...] | None:
+        """Their names, sorted; None if there are too many."""
+
+
 class Deployments:
-    """Looks for new checkouts from a thread while its ``with`` block lasts.
+    """Looks for new checkouts, or new commits, from a thread while its ``with`` block lasts.
 
     The worker itself would report them only after its present wait or measurement, and the service
     refuses a gate of a revision that no worker has.
     """
 
-    def __init__(self, checkouts: Checkouts, tell: Callable[[], object]) -> None:
+    def __init__(self, checkouts: HasRevisions, tell: Callable[[], object]) -> None:
         """Call ``tell``, which introduces the worker again, whenever the checkouts have changed."""
         self._checkouts = checkouts
         self._tell = tell

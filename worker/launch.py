@@ -8,9 +8,9 @@ from math import inf
 from pathlib import Path
 
 from benchmarks.contracts import DuetSide, JobSpec, ProcessSpec
-from worker.child.target import Target
 from worker.settings import Settings
 from worker.supervisor import Watch
+from worker.targets.target import Target
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from worker.settings import Settings
 from worker.state_dir import Journal, Occupied, Pending
 from worker.stop import Patience, Stop
 from worker.supervisor import Vacancy
+from worker.targets.target import builds_of
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,11 @@ class Loop:
     ) -> None:
         self._settings = settings
         self._me = me
-        self._checkouts = Checkouts(settings.worker_target)
+        self._checkouts = (
+            Checkouts(settings.worker_target)
+            if settings.targets is None
+            else builds_of(settings, settings.targets)
+        )
         self._client = client
         self._runner = runner
         self._stop = stop
@@ -85,7 +90,7 @@ class Loop:
         return ABORTED if self._stop.aborted else DONE
 
     def _deployments(self) -> AbstractContextManager[object]:
-        if not self._settings.worker_target:
+        if not self._settings.worker_target and self._settings.targets is None:
             return nullcontext()
         return Deployments(self._checkouts, partial(self._register, self._working))
 

@@ -17,11 +17,11 @@ from benchmarks.diagnosis.merge import merge
 from worker.ahead import SIDES, Ahead, Tasks
 from worker.alone import Alone, goes_on, with_conditions
 from worker.child.process import Child, Task
-from worker.child.target import target_of
 from worker.child.workspace import Caches
 from worker.launch import Launch
 from worker.result_builder import without_numbers
 from worker.settings import Settings
+from worker.targets.target import target_of
 
 log = logging.getLogger(__name__)
 

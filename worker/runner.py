@@ -8,13 +8,13 @@ from pathlib import Path
 from benchmarks.contracts import Id, JobSpec, Result, Status
 from worker.ahead import Ahead
 from worker.alone import Alone, run_of
-from worker.child.target import TargetAbsent, refused, target_of
 from worker.child.workspace import Caches, workspace
 from worker.launch import NO_WISHES, Launch, Local
 from worker.pair import Pairs
 from worker.result_builder import sendable, without_numbers
 from worker.settings import Settings
 from worker.supervisor import Station, Watch
+from worker.targets.target import TargetAbsent, refused, target_of
 
 
 class Runner:

@@ -8,9 +8,9 @@ import re
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from benchmarks import local_service
@@ -68,6 +68,11 @@ class Settings(BaseSettings):
     worker_target: str = ""
     """Folder of each revision's checkout, such as ``/srv/checkouts/{revision}``; empty: every
     revision runs what is installed here."""
+    targets: Path | None = None
+    """A file of repositories (docs/operating.md) whose commits this worker builds when a job names
+    them."""
+    builds_limit_gib: Positive = 50.0
+    """What builds may take that were not used in the last hour."""
     models: Annotated[
         str,
         Field(pattern=_MODELS),
@@ -126,6 +131,12 @@ class Settings(BaseSettings):
         if template and (template.count(REVISION) != 1 or not Path(template).is_absolute()):
             raise ValueError("must be a whole path with {revision} in it, or empty")
         return template
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Self:
+        if self.worker_target and self.targets is not None:
+            raise ValueError("targets and worker_target exclude one another: set one of them")
+        return self
 
     @property
     def name(self) -> str:

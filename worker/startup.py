@@ -20,6 +20,7 @@ from worker.runner import Runner
 from worker.settings import Settings, visible_devices
 from worker.stop import Aborted, Stop
 from worker.supervisor import Station
+from worker.targets.definitions import BadTargets
 
 log = logging.getLogger(__name__)
 
@@ -62,9 +63,11 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
             with Ahead(station, journal, lambda: not stop.draining) as ahead:
                 runner = Runner(settings, station, ahead)
                 return loop.Loop(settings, me, service, runner, folder, stop).run()
-    except (state_dir.Occupied, client.ClientError, containment.Unavailable) as error:
+    except (
+        *(state_dir.Occupied, client.ClientError, containment.Unavailable, BadTargets),
+    ) as error:
         log.error("%s", error)
-        return loop.WRONG if isinstance(error, client.Refused) else loop.CANNOT
+        return loop.WRONG if isinstance(error, client.Refused | BadTargets) else loop.CANNOT
     except usable.Unusable as error:
         log.error("No job is claimed: this worker's device cannot be used (%s)", error)
         return loop.CANNOT

@@ -33,7 +33,12 @@ COMMAND = GateCommand
 
 def gate(
     *,
-    baseline: Annotated[str, typer.Option(help="The revision to compare with.")],
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            help="The revision to compare with; by default where this branch left the main branch."
+        ),
+    ] = None,
     contender: Annotated[
         str | None,
         typer.Option(help="The revision under test; by default the commit checked out here."),

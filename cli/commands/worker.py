@@ -18,6 +18,9 @@ from cli.settings import child_environment
 from worker.device import nvml
 from worker.settings import Settings
 from worker.state_dir import write_durably
+from worker.targets.commands import BuildFailed
+from worker.targets.definitions import BadTargets
+from worker.targets.target import builds_of
 
 app = typer.Typer(invoke_without_command=True)
 Name = Annotated[
@@ -79,6 +82,31 @@ def enroll(
         raise Stop(f"{path} cannot be written ({error.strerror}).") from error
     say(f"This is the worker {settings.name} now; its token is in {path}.")
     say(f"Start it: throughline worker --url {url} --name {settings.name} --device {device}")
+
+
+@app.command("build")
+def build(
+    revision: Annotated[str, typer.Argument(help="A commit of one of its targets.")],
+    *,
+    targets: Annotated[
+        Path, typer.Option(envvar="THROUGHLINE_TARGETS", help="The file of repositories.")
+    ],
+    state_dir: options.StateDir = options.DEFAULT_STATE_DIR,
+) -> None:
+    """Build a commit here, as a worker does when a job names it, and print its folder.
+
+    The exit code is 1 if it cannot be built, 2 if the file is wrong.
+    """
+    settings = Settings(targets=targets, state_dir=state_dir)
+    try:
+        folder = builds_of(settings, targets).folder_of(revision)
+    except BadTargets as error:
+        raise Stop(str(error)) from error
+    except (BuildFailed, OSError) as error:
+        raise Stop(str(error), Exit.FAILED) from error
+    if folder is None:
+        raise Stop(f"{revision} names no commit: give its id, or seven digits of it at least.")
+    say(str(folder))
 
 
 def _settings(device: str, name: str, state_dir: Path) -> Settings:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from cli import parse_case
 from cli.durations import seconds
 from cli.exits import Stop
-from cli.revision import given_or_checked_out
+from cli.revision import fork_point, given_or_checked_out
 from service.schemas.policy import Policy
 
 
@@ -31,7 +31,7 @@ class Inconclusive(StrEnum):
 class GateOptions:
     """The options of a gate on the command line."""
 
-    baseline: str
+    baseline: str | None
     contender: str | None
     suite: str | None
     cases: Sequence[str]
@@ -54,8 +54,14 @@ class GateOptions:
         if (self.suite is None) == (not self.cases):
             raise Stop("Name what to measure: --suite, or --case as often as you like.")
         contender = given_or_checked_out(self.contender, Path.cwd(), "--contender")
+        baseline = self.baseline or fork_point(Path.cwd())
+        if baseline is None:
+            raise Stop(
+                "No commit is known where this branch left the main branch: name one with "
+                "--baseline, or fetch more of the history."
+            )
         request: dict[str, Any] = {
-            "baseline": self.baseline,
+            "baseline": baseline,
             "contender": contender.revision,
             "budget_s": seconds(self.budget),
             "policy": self._policy(),

@@ -54,7 +54,8 @@ def why_unable(
         return (
             f"No worker has {_listed(named, 'or')}: {_listed(sorted(workers))} "
             f"{'runs' if len(workers) == 1 else 'run'} what is installed for every revision. "
-            "Deploy a checkout of each and set THROUGHLINE_WORKER_TARGET there."
+            "Let it build them (THROUGHLINE_TARGETS), or deploy a checkout of each and set "
+            "THROUGHLINE_WORKER_TARGET there."
         )
     if unknown := [name for name in named if name not in known]:
         others = seen(known)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cli.exits import Exit, Stop
-from cli.revision import checked_out, commit_named, given_or_checked_out, of_today
+from cli.revision import checked_out, commit_named, fork_point, given_or_checked_out, of_today
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -80,3 +80,22 @@ def test_a_named_revision_needs_no_checkout(tmp_path: Path) -> None:
 
 def test_the_day_names_the_revision_where_there_is_no_commit() -> None:
     assert of_today(datetime(2026, 11, 20, tzinfo=UTC)).revision == "local-2026-11-20"
+
+
+def test_a_branch_is_compared_with_where_it_left_the_main_branch(tmp_path: Path) -> None:
+    def git(*words: str) -> str:
+        who = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+        command = ["git", *who, *words]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout.strip()
+
+    git("init", "--quiet", "--initial-branch=main")
+    assert fork_point(tmp_path) is None
+    for message in ("one", "two"):
+        git("commit", "--quiet", "--allow-empty", "--message", message)
+    first, second = git("rev-parse", "HEAD^"), git("rev-parse", "HEAD")
+    assert fork_point(tmp_path) == first  # on the main branch: the commit before
+    git("switch", "--quiet", "--create", "mine")
+    for message in ("three", "four"):
+        git("commit", "--quiet", "--allow-empty", "--message", message)
+    assert fork_point(tmp_path) == second
+    assert fork_point(tmp_path / "..") is None

@@ -4,10 +4,10 @@ import pytest
 from pydantic import ValidationError
 
 from benchmarks.contracts import Status
-from worker.child.target import refused
 from worker.runner import Runner
 from worker.settings import Settings, faults
 from worker.startup import introduce
+from worker.targets.target import refused
 
 OWN = "mypkg.bench:build"
 

@@ -1,213 +1,427 @@
-"""Each revision runs in its own checkout, if the worker has a folder for them."""
+"""A worker builds the commits that jobs name, from real repositories; hostile ones harm nothing."""
+
+from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
-from datetime import UTC, date, datetime
+import time
+from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from pydantic import ValidationError
 
 from benchmarks.contracts import Status
-from cli.revision import of_today
-from tests.worker.miniature import eventually
-from worker import checkouts as looked
-from worker.checkouts import Checkouts
-from worker.child.target import TargetAbsent, names_a_day, target_of
+from cli.commands.worker import build as build_command
+from cli.exits import Exit
+from cli.exits import Stop as CommandStop
 from worker.runner import Runner
 from worker.settings import Settings
 from worker.supervisor import Station
+from worker.targets import builds as made
+from worker.targets import commands, definitions
+from worker.targets.builds import Builds
+from worker.targets.commands import Bounds, BuildFailed
+from worker.targets.definitions import BadTargets, Repository
+from worker.targets.mirror import Mirror
 
-SCRIPT = Path(__file__).with_name("scripted_child.py")
+CHILD = Path(__file__).with_name("scripted_child.py")
 TELLS = """
 def main():
     asked = read()
-    told = {"cwd": os.getcwd(), "python": sys.executable, "path": os.environ.get("PYTHONPATH")}
+    told = {"cwd": os.getcwd(), "path": os.environ.get("PYTHONPATH")}
     (asked["folder"] / "told.json").write_text(json.dumps(told))
     globals()[asked["workload"]](asked)
 """
+Commit = Callable[..., str]
+KEEP_B = float(2**40)
+LOCK = """version = 1
+requires-python = ">=3.11"
+
+[[package]]
+name = "x"
+version = "0"
+source = { virtual = "." }
+"""
+PROJECT = '[project]\nname = "x"\nversion = "0"\nrequires-python = ">=3.11"\n'
 
 
 @pytest.fixture
-def checkouts(tmp_path: Path) -> Path:
-    folder = tmp_path / "checkouts"
-    folder.mkdir()
+def origin(tmp_path: Path) -> Path:
+    folder = tmp_path / "origin"
+    git(folder.parent, "init", "--quiet", "--initial-branch=main", str(folder))
     return folder
 
 
-@pytest.fixture
-def deploy(checkouts):
-    """Put a revision there, whose own ``python -m benchmarks`` says how it was run."""
-
-    def put(revision: str, *, has_python: bool = False) -> Path:
-        package = checkouts / revision / "benchmarks"
-        package.mkdir(parents=True)
-        (package / "__init__.py").touch()
-        scripted = SCRIPT.read_text().partition("def main():")[0]
-        (package / "__main__.py").write_text(f"{scripted}{TELLS}\n\nmain()\n")
-        if has_python:
-            python = checkouts / revision / ".venv" / "bin" / "python"
-            python.parent.mkdir(parents=True)
-            python.symlink_to(sys.executable)
-        return checkouts / revision
-
-    return put
-
-
-@pytest.fixture
-def chosen(settings, checkouts, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", "/somewhere/else")
-    return settings.model_copy(
-        update={"child_command": (), "worker_target": f"{checkouts}/{{revision}}"}
+def git(place: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+    more = ("-c", "protocol.file.allow=always", "-c", "commit.gpgsign=false")
+    done = subprocess.run(
+        ["git", *identity, *more, *arguments], cwd=place, capture_output=True, text=True, check=True
     )
+    return done.stdout.strip()
 
 
 @pytest.fixture
-def run(chosen, contained, job, onlooker, notes):
-    def measure(revision: str):
-        result = Runner(chosen, Station(chosen, contained)).run(
-            job("ok", revision=revision), onlooker
-        )
-        told = notes / "told.json"
-        return result, json.loads(told.read_text()) if told.exists() else None
+def commit(origin: Path) -> Commit:
+    """Commit files by path, and return the commit's id."""
 
-    return measure
+    def make(**files: str) -> str:
+        for name, text in files.items():
+            (origin / name.replace("__", ".")).write_text(text)
+        git(origin, "add", "--all")
+        git(origin, "commit", "--quiet", "--allow-empty", "--message", "one")
+        return git(origin, "rev-parse", "HEAD")
+
+    return make
 
 
-def test_a_revision_runs_its_own_code_in_its_own_folder(run, deploy):
-    folder = deploy("feature/x")
-    result, told = run("feature/x")
+@pytest.fixture
+def build(tmp_path: Path, origin: Path) -> Callable[..., Builds]:
+    def make(keep_b: float = KEEP_B, **more: object) -> Builds:
+        target = Repository.model_validate({"git": str(origin), **more})
+        return Builds(tmp_path / "builds", {"ours": target}, sys.executable, keep_b)
+
+    return make
+
+
+def test_a_commit_is_built_once_with_its_own_files(commit: Commit, build: Callable[..., Builds]):
+    first, second = commit(a__py="1\n"), commit(a__py="2\n")
+    builds = build()
+    folders = [builds.folder_of(one) for one in (first, second)]
+    assert [folder and (folder / "a.py").read_text() for folder in folders] == ["1\n", "2\n"]
+    assert folders[0]
+    (folders[0] / "mark").touch()
+    assert builds.folder_of(first) == folders[0]
+    assert (folders[0] / "mark").exists(), "it was written anew"
+    assert builds.folder_of(second[:10]) == folders[1]
+    assert builds.folder_of("2026-11-20") is None
+    assert builds.revisions() == tuple(sorted((first, second)))
+
+
+def test_what_comes_later_is_fetched_when_it_is_asked_for(
+    commit: Commit, build: Callable[..., Builds]
+):
+    commit(a__py="1\n")
+    builds = build()
+    assert len(builds.revisions()) == 1
+    later = commit(a__py="2\n")
+    assert builds.folder_of(later)
+    assert later in builds.revisions()
+
+
+@pytest.mark.parametrize("how", ["another branch", "force-pushed away", "never there"])
+def test_only_commits_that_allowed_refs_reach_are_built(
+    commit: Commit, build: Callable[..., Builds], origin: Path, how: str
+):
+    base = commit(a__py="1\n")
+    builds = build(refs=["refs/heads/main"])
+    assert builds.folder_of(base)
+    lost = "0" * 39 + "1"
+    if how == "another branch":
+        git(origin, "switch", "--quiet", "--create", "other")
+        lost = commit(a__py="3\n")
+    if how == "force-pushed away":
+        lost = commit(a__py="3\n")
+        assert builds._find(lost)
+        git(origin, "reset", "--quiet", "--hard", base)
+        builds._fetch("ours")
+    with pytest.raises(BuildFailed, match=r"is in no repository of this worker's targets \(ours\)"):
+        builds.folder_of(lost)
+
+
+def test_a_tag_that_moved_moves_no_commit(
+    commit: Commit, build: Callable[..., Builds], origin: Path
+):
+    first = commit(a__py="1\n")
+    git(origin, "tag", "v1")
+    builds = build(refs=["refs/heads/main", "refs/tags/*"])
+    assert builds.folder_of(first)
+    second = commit(a__py="2\n")
+    git(origin, "tag", "--force", "v1")
+    folder = builds.folder_of(first)
+    assert folder
+    assert (folder / "a.py").read_text() == "1\n"
+    assert builds.folder_of(second) != folder
+
+
+def test_an_unreachable_repository_keeps_what_is_known_of_it(
+    commit: Commit, build: Callable[..., Builds], origin: Path, caplog: pytest.LogCaptureFixture
+):
+    known, other = commit(a__py="1\n"), commit(a__py="2\n")
+    builds = build()
+    assert builds.folder_of(known)
+    origin.rename(origin.with_name("gone"))
+    assert builds.folder_of(other)
+    with pytest.raises(BuildFailed, match="is in no repository"):
+        builds.folder_of("0" * 40)
+    assert "was not fetched: `git fetch` failed: " in caplog.text
+
+
+# Hostile repositories
+
+
+def test_no_hook_and_no_filter_runs(
+    commit: Commit, build: Callable[..., Builds], origin: Path, tmp_path: Path
+):
+    mark = tmp_path / "ran"
+    for hook in ("post-checkout", "post-update", "upload-pack", "pre-auto-gc"):
+        path = origin / ".git" / "hooks" / hook
+        path.write_text(f"#!/bin/sh\ntouch {mark}\n")
+        path.chmod(0o755)
+    one = commit(__gitattributes="* filter=evil\n", a__py="1\n")
+    folder = build().folder_of(one)
+    assert folder
+    assert (folder / "a.py").read_text() == "1\n"
+    assert not mark.exists()
+
+
+def test_a_submodule_is_an_empty_folder(
+    commit: Commit, build: Callable[..., Builds], origin: Path, tmp_path: Path
+):
+    other = tmp_path / "other"
+    git(tmp_path, "init", "--quiet", str(other))
+    git(other, "commit", "--quiet", "--allow-empty", "--message", "x")
+    git(origin, "submodule", "--quiet", "add", str(other), "sub")
+    folder = build().folder_of(commit(a__py="1\n"))
+    assert folder
+    assert list((folder / "sub").iterdir()) == []
+
+
+@pytest.mark.parametrize("to", ["/etc/passwd", "../outside", "a/../../x"])
+def test_a_link_that_leads_out_is_refused(
+    commit: Commit, build: Callable[..., Builds], origin: Path, to: str, tmp_path: Path
+):
+    (origin / "link").symlink_to(to)
+    one = commit(a__py="1\n")
+    with pytest.raises(BuildFailed, match="its link link leads out of it, to "):
+        build().folder_of(one)
+    assert list((tmp_path / "builds" / "checkouts" / "ours").iterdir()) == []
+
+
+def test_a_link_within_stays(commit: Commit, build: Callable[..., Builds], origin: Path):
+    (origin / "link").symlink_to("a.py")
+    folder = build().folder_of(commit(a__py="1\n"))
+    assert folder
+    assert (folder / "link").read_text() == "1\n"
+
+
+def test_a_repository_that_is_too_large_is_given_up(
+    commit: Commit, build: Callable[..., Builds], origin: Path, caplog: pytest.LogCaptureFixture
+):
+    (origin / "blob").write_bytes(os.urandom(3 * 2**20))
+    one = commit(a__py="1\n")
+    with pytest.raises(BuildFailed, match="is in no repository"):
+        build(disk_gib=2**-10).folder_of(one)
+    assert "`git fetch` needs more than 0.000976562 GiB of disk" in caplog.text
+
+
+def test_a_venv_of_its_own_is_refused(commit: Commit, build: Callable[..., Builds], origin: Path):
+    (origin / ".venv" / "bin").mkdir(parents=True)
+    (origin / ".venv" / "bin" / "python").write_text("#!/bin/sh\n")
+    one = commit(a__py="1\n")
+    with pytest.raises(BuildFailed, match=r"it has a \.venv of its own\."):
+        build().folder_of(one)
+
+
+def test_a_command_that_hangs_ends_with_all_that_it_started(tmp_path: Path):
+    bounds = Bounds(1.0, tmp_path, KEEP_B)
+    seconds = f"98.{os.getpid()}"  # names the process that must be gone
+    script = f"import subprocess, time; subprocess.Popen(['sleep', '{seconds}']); time.sleep(99)"
+    from_s = time.monotonic()
+    with pytest.raises(BuildFailed, match="took longer than 1 s"):
+        commands.run([sys.executable, "-c", script], bounds, tmp_path / "log")
+    assert time.monotonic() - from_s < 15
+    assert not [one for one in psutil.process_iter(["cmdline"]) if seconds in one.info["cmdline"]]
+
+
+def test_a_build_sees_no_token_and_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name in ("THROUGHLINE_TOKEN", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "GIT_DIR"):
+        monkeypatch.setenv(name, "secret")
+    show = "import os; print(sorted(os.environ.items()))"
+    bounds = Bounds(20.0, tmp_path, KEEP_B)
+    told = commands.run([sys.executable, "-c", show], bounds, tmp_path / "log")
+    assert "'secret'" not in told
+    assert "('CUDA_VISIBLE_DEVICES', '')" in told
+
+
+# Environments
+
+
+@pytest.fixture
+def uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A uv that writes down how it was called and makes the folder that it was told to."""
+    script = tmp_path / "bin" / "uv"
+    script.parent.mkdir()
+    script.write_text(
+        "#!/bin/sh\n"
+        f'echo "$@" >> {tmp_path}/calls\n'
+        'mkdir -p "$UV_PROJECT_ENVIRONMENT/bin"\n'
+        f'ln -s {sys.executable} "$UV_PROJECT_ENVIRONMENT/bin/python"\n'
+        'grep -q broken uv.lock && { echo "no wheel for this platform" >&2; exit 2; }\n'
+        "exit 0\n"
+    )
+    script.chmod(0o755)
+    monkeypatch.setattr("worker.targets.environment._uv", lambda: str(script))
+    return tmp_path / "calls"
+
+
+def test_commits_with_the_same_lock_share_an_environment(
+    commit: Commit, build: Callable[..., Builds], uv: Path
+):
+    builds = build(install="uv-sync")
+    one = commit(uv__lock=LOCK, pyproject__toml=PROJECT)
+    two, three = commit(a__py="2\n"), commit(uv__lock=f"{LOCK}\n")
+    folders = [builds.folder_of(each) for each in (one, two, three)]
+    places = [folder and (folder / ".venv").resolve() for folder in folders]
+    assert places[0] == places[1] != places[2]
+    calls = uv.read_text().splitlines()
+    assert len(calls) == 2
+    assert all("--frozen --no-build --no-install-project" in call for call in calls)
+
+
+def test_what_cannot_be_installed_is_told_with_uvs_words_and_leaves_nothing(
+    commit: Commit, build: Callable[..., Builds], uv: Path, tmp_path: Path
+):
+    one = commit(uv__lock="broken", pyproject__toml=PROJECT)
+    with pytest.raises(BuildFailed, match=r"`uv sync` failed: no wheel for this platform The log"):
+        build(install="uv-sync").folder_of(one)
+    assert list((tmp_path / "builds").glob("checkouts/*/*")) == []
+    assert list((tmp_path / "builds").glob("environments/*")) == []
+    two = commit(uv__lock=LOCK)
+    assert build(install="uv-sync").folder_of(two)
+    assert uv.exists()
+
+
+def test_without_a_lock_it_says_so(commit: Commit, build: Callable[..., Builds]):
+    one = commit(a__py="1\n")
+    with pytest.raises(BuildFailed, match=r'it has no uv\.lock, which install = "uv-sync" needs'):
+        build(install="uv-sync").folder_of(one)
+
+
+def test_what_was_not_used_for_longest_goes_first(
+    commit: Commit, build: Callable[..., Builds], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(made, "IN_USE_S", 60.0)
+    old, used, new = (commit(a__py=f"{number}\n") for number in range(3))
+    builds = build()
+    folders = {one: builds.folder_of(one) for one in (old, used)}
+    assert all(folders.values())
+    os.utime(folders[old], (1, 1))  # type: ignore[arg-type]
+    builds = build(keep_b=10_000)  # two commits of one block each, and their folders
+    assert builds.folder_of(new)
+    assert not folders[old].exists()  # type: ignore[union-attr]
+    assert folders[used].exists()  # type: ignore[union-attr]
+
+
+def test_what_a_killed_build_left_is_removed_and_built_anew(
+    commit: Commit, build: Callable[..., Builds], tmp_path: Path
+):
+    one = commit(a__py="1\n")
+    half = tmp_path / "builds" / "checkouts" / "ours" / f"{one}.part"
+    half.mkdir(parents=True)
+    (half / "a.py").write_text("half")
+    folder = build().folder_of(one)
+    assert folder
+    assert (folder / "a.py").read_text() == "1\n"
+    assert not half.exists()
+
+
+# The worker
+
+
+@pytest.fixture
+def chosen(settings: Settings, origin: Path, tmp_path: Path) -> Settings:
+    """A worker that builds commits of the repository, whose own `benchmarks` says how it ran."""
+    file = tmp_path / "targets.toml"
+    file.write_text(f'[targets.ours]\ngit = "{origin}"\n')
+    package = origin / "benchmarks"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    scripted = CHILD.read_text().partition("def main():")[0]
+    (package / "__main__.py").write_text(f"{scripted}{TELLS}\n\nmain()\n")
+    return settings.model_copy(update={"child_command": (), "targets": file})
+
+
+def test_a_job_runs_the_commit_that_it_names(
+    chosen: Settings, commit: Commit, contained, job, onlooker, notes: Path
+):
+    one = commit(a__py="1\n")
+    runner = Runner(chosen, Station(chosen, contained))
+    result = runner.run(job("ok", revision=one), onlooker)
     assert result.status is Status.OK, result.reason
-    assert told["cwd"] == str(folder)
-    assert told["path"].split(os.pathsep) == [str(folder), "/somewhere/else"]
-
-
-def test_a_checkout_with_a_python_of_its_own_uses_that_and_nothing_of_the_workers(run, deploy):
-    folder = deploy("abc", has_python=True)
-    result, told = run("abc")
-    assert result.status is Status.OK, result.reason
-    assert told["python"] == str(folder / ".venv" / "bin" / "python")
-    assert told["path"] == str(folder)
-
-
-def test_a_revision_that_is_not_there_is_a_failed_result_that_says_where_to_put_it(run, checkouts):
-    result, told = run("abc")
-    assert result.status is Status.INFRA_ERROR
-    assert f"deploy it to {checkouts}/abc" in result.reason
-    assert told is None
-
-
-def test_a_day_names_what_is_installed_here_unless_somebody_deployed_it(chosen, deploy, settings):
-    """The built-in nightly names its revisions so: with a target folder every case of it failed."""
-    day = date(2026, 11, 20)
-    for name in (day.isoformat(), of_today(datetime(2026, 11, 20, tzinfo=UTC)).revision):
-        assert names_a_day(name)
-        target = target_of(chosen, name)
-        assert (target.command, target.folder) == (chosen.command, None)
-    folder = deploy("2026-11-20")
-    assert target_of(chosen, "2026-11-20").folder == folder
+    told = json.loads((notes / "told.json").read_text())
+    assert told["cwd"] == str(chosen.state / "builds" / "checkouts" / "ours" / one)
+    day = runner.run(job("ok", revision="2026-11-20"), onlooker)
+    assert "is in no repository" not in day.reason
 
 
 @pytest.mark.parametrize(
-    "revision", ["2026-11-31", "20261120", "2026-W47-5", "2026-11-20-rc1", "v2026-11-20", "local-"]
+    ("revision", "says"),
+    [("0" * 40, "is in no repository of this worker's targets"), ("v1", "names no commit")],
 )
-def test_nothing_else_that_was_not_deployed_runs_as_what_is_installed(chosen, revision):
-    assert not names_a_day(revision)
-    with pytest.raises(TargetAbsent, match="deploy it to"):
-        target_of(chosen, revision)
-
-
-@pytest.mark.parametrize("revision", ["a/../../x", "a/..", "a/./b", "a//b", "a/"])
-def test_no_revision_leads_out_of_the_folder(chosen, checkouts, revision):
-    (checkouts / "a").mkdir()
-    with pytest.raises(TargetAbsent, match="cannot name a folder"):
-        target_of(chosen, revision)
-
-
-def test_without_the_setting_nothing_changes(settings):
-    target = target_of(settings, "a/../b")
-    assert (target.command, target.folder) == (settings.command, None)
-    assert target.environment({"PYTHONPATH": "/x"}) == {"PYTHONPATH": "/x"}
-
-
-@pytest.mark.parametrize("told", ["/srv/checkouts", "srv/{revision}", "/{revision}/{revision}"])
-def test_a_setting_that_names_no_folder_for_each_revision_is_refused(told):
-    with pytest.raises(ValidationError, match="whole path"):
-        Settings(worker_target=told)
-
-
-def deployed(settings: Settings) -> tuple[str, ...] | None:
-    return Checkouts(settings.worker_target).revisions()
-
-
-def test_a_worker_says_which_revisions_are_deployed_to_it(chosen, checkouts, settings):
-    assert deployed(settings) == (), "installed code is no revision of its own"
-    assert deployed(chosen) == ()
-    for name in ("v1.0", "abc", "feature/fast", "has spaces", ".hidden"):
-        (checkouts / name).mkdir(parents=True)
-        (checkouts / name / "bench.py").touch()
-    (checkouts / "abc" / "src").mkdir()
-    (checkouts / "a-file").touch()
-    (checkouts / "current").symlink_to(checkouts / "abc")
-    (checkouts / "dangling").symlink_to(checkouts / "none")
-    told = deployed(chosen)
-    assert told == ("abc", "current", "feature", "feature/fast", "v1.0")
-    for revision in told:
-        assert target_of(chosen, revision).folder == checkouts / revision
-
-
-def test_what_stands_around_the_name_in_the_setting_is_no_part_of_it(settings, tmp_path):
-    for name in ("run-abc-x/src", "run-def-x", "abc", "run--x/src", "run-x/src"):
-        (tmp_path / name).mkdir(parents=True)
-    told = settings.model_copy(update={"worker_target": f"{tmp_path}/run-{{revision}}-x/src"})
-    assert deployed(told) == ("abc",)
-
-
-def test_more_revisions_than_can_be_told_are_none_told(chosen, checkouts, monkeypatch):
-    monkeypatch.setattr(looked, "MOST_REVISIONS", 2)
-    for name in ("a", "b", "c"):
-        (checkouts / name).mkdir()
-    assert deployed(chosen) is None
-
-
-def test_a_folder_that_was_empty_is_looked_into_again_and_a_checkout_is_not(chosen, checkouts):
-    known = Checkouts(chosen.worker_target)
-    (checkouts / "feature").mkdir()
-    (checkouts / "abc").mkdir()
-    (checkouts / "abc" / "bench.py").touch()
-    assert known.revisions() == ("abc", "feature")
-    (checkouts / "feature" / "fast").mkdir()
-    (checkouts / "abc" / "src").mkdir()
-    (checkouts / "abc" / "bench.py").unlink()
-    assert known.revisions() == ("abc", "feature", "feature/fast")
-
-
-def test_a_folder_that_is_not_there_yet_holds_no_revision(chosen, checkouts):
-    checkouts.rmdir()
-    assert deployed(chosen) == ()
-
-
-def test_what_is_deployed_later_is_told_while_the_worker_waits_and_while_it_measures(
-    worker, service, chosen, checkouts, deploy, monkeypatch
+def test_a_commit_that_cannot_be_had_fails_its_job_with_the_reason(
+    chosen: Settings, commit: Commit, contained, job, onlooker, revision: str, says: str
 ):
-    monkeypatch.setattr(looked, "LOOK_S", 0.1)
-    deploy("abc")
-    told = {"worker_target": chosen.worker_target, "child_command": chosen.child_command}
-    with worker(**told) as stop:
-        eventually(lambda: service.workers)
-        assert "abc" in service.workers["w1"].revisions
-        deploy("later")
-        eventually(lambda: "later" in service.workers["w1"].revisions)
-        service.submit("endless")
-        eventually(lambda: service.started)
-        deploy("latest")
-        eventually(lambda: "latest" in service.workers["w1"].revisions)
-        assert not service.results, "the job is still being measured"
-        stop.ask()  # and once more at the end of the block: its case never ends by itself
+    commit(a__py="1\n")
+    result = Runner(chosen, Station(chosen, contained)).run(job("ok", revision=revision), onlooker)
+    assert result.status is Status.INFRA_ERROR
+    assert says in result.reason
 
 
-def test_a_worker_without_a_target_says_that_it_has_no_revision_of_its_own(worker, service):
-    with worker():
-        eventually(lambda: service.workers)
-    assert service.workers["w1"].revisions == ()
+def test_two_sources_of_revisions_exclude_one_another(tmp_path: Path):
+    with pytest.raises(ValidationError, match="exclude one another"):
+        Settings(worker_target="/x/{revision}", targets=tmp_path / "targets.toml")
+
+
+def test_the_command_builds_ahead_and_says_where(
+    origin: Path, commit: Commit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "targets.toml"
+    file.write_text(f'[targets.ours]\ngit = "{origin}"\n')
+    one = commit(a__py="1\n")
+    build_command(one, targets=file, state_dir=tmp_path / "state")
+    folder = Path(capsys.readouterr().out.strip())
+    assert (folder / "a.py").read_text() == "1\n"
+    for revision, code in (("0" * 40, Exit.FAILED), ("main", Exit.USAGE)):
+        with pytest.raises(CommandStop) as stop:
+            build_command(revision, targets=file, state_dir=tmp_path / "state")
+        assert stop.value.code == code
+
+
+# The file
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "targets: Field required"),
+        ("targets = 1", "Input should be a valid dictionary"),
+        ('[targets.a]\ngit = "ext::sh -c id"', "must begin with one of https://"),
+        ('[targets.a]\ngit = "-oProxyCommand=id"', "must begin with one of https://"),
+        ('[targets.a]\ngit = "/x"\npath = "../y"', "must be a folder within the repository"),
+        ('[targets.a]\ngit = "/x"\ninstall = "make"', "Input should be 'none' or 'uv-sync'"),
+        ('[targets.a]\ngit = "/x"\nrefs = ["--upload-pack=id"]', "should match pattern"),
+        ('[targets.a]\ngit = "/x"\ncommand = "id"', "Extra inputs are not permitted"),
+        ("[targets", "is no TOML"),
+    ],
+)
+def test_a_wrong_file_says_what_is_wrong(tmp_path: Path, text: str, says: str):
+    file = tmp_path / "targets.toml"
+    file.write_text(text)
+    with pytest.raises(BadTargets, match=r"targets\.toml") as told:
+        definitions.read(file)
+    assert says in str(told.value)
+
+
+def test_a_file_that_is_not_there_says_so(tmp_path: Path):
+    with pytest.raises(BadTargets, match=r"none\.toml cannot be read: No such file"):
+        definitions.read(tmp_path / "none.toml")
+
+
+def test_a_mirror_that_was_never_fetched_knows_nothing(tmp_path: Path):
+    mirror = Mirror(tmp_path / "m", Repository(git="/nowhere"), tmp_path / "log")
+    assert (mirror.commit("0" * 40), mirror.newest(5)) == (None, [])

@@ -1,8 +1,8 @@
 """The place where a child runs: the Python and the code of the revision under test.
 
 Without a target folder every revision runs what is installed beside the worker. With one, such as
-``/srv/checkouts/{revision}``, each revision runs in its own deployed checkout. This makes two
-revisions comparable on one machine.
+``/srv/checkouts/{revision}``, each revision runs in its own deployed checkout; with a file of
+targets the worker makes that checkout. This makes two revisions comparable on one machine.
 
 A revision named after a day is no commit that could be deployed. It stands for what was installed
 on that day, with a target folder as without one.
@@ -19,6 +19,9 @@ from pathlib import Path
 
 from benchmarks.catalog import catalog
 from worker.settings import REVISION, Settings
+from worker.targets import definitions
+from worker.targets.builds import Builds
+from worker.targets.commands import BuildFailed
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +60,8 @@ def target_of(settings: Settings, revision: str) -> Target:
     Raises:
         TargetAbsent: its folder is not there, or its name cannot be a folder's.
     """
+    if settings.targets is not None:
+        return _built(settings, settings.targets, revision)
     if not settings.worker_target:
         return Target(settings.command)
     folder = _folder(settings.worker_target, revision)
@@ -68,6 +73,37 @@ def target_of(settings: Settings, revision: str) -> Target:
             f"Revision {revision} is not on this worker: deploy it to {folder}, "
             "or change THROUGHLINE_WORKER_TARGET."
         )
+    return _in(folder, settings)
+
+
+def builds_of(settings: Settings, file: Path) -> Builds:
+    """What builds the commits of the targets in ``file``; workers with one state folder share it.
+
+    Raises:
+        BadTargets: the file cannot be used.
+    """
+    keep_b = settings.builds_limit_gib * 2**30
+    return Builds(settings.state / "builds", definitions.read(file), settings.python, keep_b)
+
+
+def _built(settings: Settings, file: Path, revision: str) -> Target:
+    """The target of a commit, which is built if it is not there.
+
+    What names no commit runs what is installed, as a day does.
+    """
+    try:
+        folder = builds_of(settings, file).folder_of(revision)
+    except (BuildFailed, definitions.BadTargets) as failed:
+        raise TargetAbsent(str(failed)) from failed
+    if folder is None and not names_a_day(revision):
+        raise TargetAbsent(
+            f"Revision {revision} names no commit, and this worker builds commits: submit it under "
+            "its commit, without changes that are in none."
+        )
+    return Target(settings.command) if folder is None else _in(folder, settings)
+
+
+def _in(folder: Path, settings: Settings) -> Target:
     has_python = (folder / VENV_PYTHON).is_file()
     python = str(folder / VENV_PYTHON) if has_python else settings.python
     command = settings.child_command or (python, "-m", "benchmarks", "-")

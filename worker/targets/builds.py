@@ -1,0 +1,173 @@
+"""The folder of each revision that a worker makes itself, built when it is first asked for."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from worker.checkouts import MOST_REVISIONS
+from worker.targets.commands import BuildFailed
+from worker.targets.definitions import Install, Repository
+from worker.targets.environment import environment_of
+from worker.targets.mirror import COMMIT, Mirror
+
+log = logging.getLogger(__name__)
+
+FETCH_EVERY_S = 15.0
+"""Shortest time between two looks at the repositories that nobody has asked for: CI pushes, and asks
+for a gate soon after."""
+IN_USE_S = 3_600.0
+"""A build that was used so lately is not removed."""
+VENV = ".venv"
+
+
+class Builds:
+    """Mirrors, files and environments below one folder, which workers of a machine share."""
+
+    def __init__(
+        self, folder: Path, targets: Mapping[str, Repository], python: str, keep_b: float
+    ) -> None:
+        """Build for ``python``, and keep at most ``keep_b`` bytes of what is not in use."""
+        self._folder = folder
+        self._targets = targets
+        self._python = python
+        self._keep_b = keep_b
+        self._fetched_s: float | None = None
+
+    def folder_of(self, revision: str) -> Path | None:
+        """Return the folder to run ``revision`` in; None if its name is no commit's.
+
+        Raises:
+            BuildFailed: no repository has it, or it cannot be built; the message says why.
+        """
+        if not COMMIT.fullmatch(revision):
+            return None
+        name, folder = self._built(revision) or self._made(revision)
+        os.utime(folder)
+        return folder / self._targets[name].path
+
+    def _built(self, revision: str) -> tuple[str, Path] | None:
+        folders = ((name, self._checkouts(name) / revision) for name in self._targets)
+        return next((found for found in folders if found[1].is_dir()), None)
+
+    def _made(self, revision: str) -> tuple[str, Path]:
+        found = self._find(revision)
+        if found is None:
+            raise BuildFailed(
+                f"Commit {revision} is in no repository of this worker's targets "
+                f"({', '.join(self._targets)}): push it, or check the refs that they allow."
+            )
+        name, commit = found
+        folder = self._checkouts(name) / commit
+        with self._alone("build"):
+            if not folder.is_dir():
+                self._remove_halves()
+                self._build(name, commit, folder)
+                self._remove_unused()
+        return name, folder
+
+    def revisions(self) -> tuple[str, ...]:
+        """The newest commits that may be asked for; looks at the repositories now and then."""
+        now_s = time.monotonic()
+        if self._fetched_s is None or now_s - self._fetched_s >= FETCH_EVERY_S:
+            self._fetched_s = now_s
+            for name in self._targets:
+                self._fetch(name)
+        share = MOST_REVISIONS // max(1, len(self._targets))
+        newest = (self._mirror(name).newest(share) for name in self._targets)
+        return tuple(sorted({commit for commits in newest for commit in commits}))
+
+    def _find(self, revision: str) -> tuple[str, str] | None:
+        for fetches in (False, True):
+            for name in self._targets:
+                if fetches:
+                    self._fetch(name)
+                if commit := self._mirror(name).commit(revision):
+                    return name, commit
+        return None
+
+    def _fetch(self, name: str) -> None:
+        """Fetch a repository; one that cannot be reached keeps what is known of it."""
+        try:
+            with self._alone(name):
+                self._mirror(name).fetch()
+        except BuildFailed as failed:
+            log.warning("The repository of the target %s was not fetched: %s", name, failed)
+
+    def _build(self, name: str, commit: str, folder: Path) -> None:
+        """Write the commit's files and environment; the folder has its name once it is whole."""
+        repository, part = self._targets[name], folder.with_name(f"{commit}.part")
+        log.info("Building commit %s of the target %s.", commit, name)
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        try:
+            self._mirror(name).export(commit, part)
+            inside = part / repository.path
+            if not inside.is_dir() or (inside / VENV).exists():
+                fault = (
+                    f"has a {VENV} of its own" if inside.is_dir() else f"has no {repository.path}"
+                )
+                raise BuildFailed(f"it {fault}.")
+            if repository.install is Install.UV_SYNC:
+                kept, said = self._folder / "environments", self._log(name)
+                environment = environment_of(part, repository, self._python, kept, said)
+                (inside / VENV).symlink_to(environment, target_is_directory=True)
+            part.rename(folder)
+        except BuildFailed as failed:
+            raise BuildFailed(
+                f"Commit {commit} of the target {name} cannot be built: {failed} "
+                f"The log is {self._log(name)}."
+            ) from failed
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+    def _remove_halves(self) -> None:
+        """Remove what a build left that was killed: nobody else builds now."""
+        for half in self._folder.glob("checkouts/*/*.part*"):
+            shutil.rmtree(half, ignore_errors=True)
+
+    def _remove_unused(self) -> None:
+        """Remove the files that were not used for longest, then environments of no files."""
+        left = sorted(self._folder.glob("checkouts/*/*"), key=lambda one: one.stat().st_mtime)
+        while left and self._size_b() > self._keep_b and _is_old(left[0]):
+            shutil.rmtree(left.pop(0), ignore_errors=True)
+        if self._size_b() <= self._keep_b:
+            return
+        linked = {venv.resolve() for one in left for venv in one.glob(f"**/{VENV}")}
+        for environment in sorted(self._folder.glob("environments/*")):
+            if environment.resolve() not in linked and _is_old(environment):
+                shutil.rmtree(environment, ignore_errors=True)
+
+    def _size_b(self) -> float:
+        folders = (self._folder / "checkouts", self._folder / "environments")
+        files = (path for folder in folders for path in folder.rglob("*"))
+        return float(sum(path.lstat().st_blocks * 512 for path in files))
+
+    def _checkouts(self, name: str) -> Path:
+        return self._folder / "checkouts" / name
+
+    def _mirror(self, name: str) -> Mirror:
+        mirror = self._folder / "mirrors" / f"{name}.git"
+        return Mirror(mirror, self._targets[name], self._log(name))
+
+    def _log(self, name: str) -> Path:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return self._folder / f"{name}.log"
+
+    @contextmanager
+    def _alone(self, what: str) -> Iterator[None]:
+        """Wait for other workers of this machine that do the same in this folder."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / f"{what}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def _is_old(folder: Path) -> bool:
+    return time.time() - folder.stat().st_mtime > IN_USE_S

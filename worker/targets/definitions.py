@@ -1,0 +1,93 @@
+"""The repositories that a worker may build, as its operator defines them in ``targets.toml``.
+
+```toml
+[targets.nanogpt]
+git     = "https://git.example/team/nanogpt.git"
+refs    = ["refs/heads/main", "refs/pull/*/head"]
+install = "uv-sync"
+```
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+TRANSPORTS = ("https://", "ssh://", "git@", "file:///", "/")
+"""Ways to reach a repository. git has others (``ext::``) that run commands."""
+
+
+class BadTargets(ValueError):
+    """The file cannot be used; the message is one sentence."""
+
+
+class Install(StrEnum):
+    """The ways to make a commit's Python environment."""
+
+    NONE = "none"
+    """The worker's own Python, with the commit's code before everything that is installed."""
+    UV_SYNC = "uv-sync"
+    """What the commit's ``uv.lock`` says, from wheels only: nothing of it runs while installing."""
+
+
+def _reachable(address: str) -> str:
+    if not address.startswith(TRANSPORTS):
+        raise ValueError(f"must begin with one of {', '.join(TRANSPORTS)}")
+    return address
+
+
+def _inside(path: str) -> str:
+    parts = PurePosixPath(path).parts
+    if path.startswith("/") or ".." in parts:
+        raise ValueError("must be a folder within the repository")
+    return path
+
+
+class Repository(BaseModel):
+    """One repository, with what is allowed of it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    git: Annotated[str, AfterValidator(_reachable)]
+    refs: Annotated[
+        tuple[Annotated[str, Field(pattern=r"^refs/[A-Za-z0-9_./*-]+$")], ...],
+        Field(min_length=1),
+    ] = ("refs/heads/*",)
+    """Commits that these reach may be measured, and no others."""
+    install: Install = Install.NONE
+    path: Annotated[str, AfterValidator(_inside)] = "."
+    """The folder that comes first for imports, such as ``src``; it also holds ``uv.lock``'s project
+    if that is there and not at the top."""
+    build_s: Annotated[float, Field(gt=0, le=7_200)] = 600.0
+    """Longest time of one fetch, and of one installation."""
+    disk_gib: Annotated[float, Field(gt=0, le=1_000)] = 20.0
+    """Most that the mirror, one commit's files, or one environment may take."""
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    targets: Mapping[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")], Repository]
+
+
+def read(path: Path) -> Mapping[str, Repository]:
+    """Read the targets by name.
+
+    Raises:
+        BadTargets: the file is not there, is no TOML, or says something that cannot be.
+    """
+    try:
+        return _File.model_validate(tomllib.loads(path.read_text(encoding="utf-8"))).targets
+    except OSError as error:
+        raise BadTargets(f"{path} cannot be read: {error.strerror}.") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadTargets(f"{path} is no TOML: {error}.") from error
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, fault["loc"]))
+        raise BadTargets(f"{path}: {where}: {fault['msg']}.") from error

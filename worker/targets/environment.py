@@ -1,0 +1,67 @@
+"""The Python environment of a commit: made once for all commits with the same lock file."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from worker.targets.commands import Bounds, BuildFailed, run
+from worker.targets.definitions import Repository
+
+LOCK = "uv.lock"
+_SYNC = (
+    *("sync", "--frozen", "--no-build", "--no-install-project", "--no-install-workspace"),
+    *("--no-dev", "--no-progress", "--quiet", "--link-mode=copy"),
+)
+"""From the lock as it is, and from wheels: no code of the repository or of a package runs."""
+
+
+def environment_of(files: Path, repository: Repository, python: str, kept: Path, log: Path) -> Path:
+    """Return the environment that ``files`` ask for, made in the folder ``kept`` if need be.
+
+    Raises:
+        BuildFailed: there is no lock file, uv is absent, or cannot install what it says.
+    """
+    project = next((at for at in (files / repository.path, files) if (at / LOCK).is_file()), None)
+    if project is None:
+        raise BuildFailed(f'it has no {LOCK}, which install = "{repository.install}" needs.')
+    environment = kept / _key(project / LOCK, python)
+    if not environment.exists():
+        _make(project, environment, repository, python, log)
+    os.utime(environment)
+    return environment
+
+
+def _make(project: Path, environment: Path, repository: Repository, python: str, log: Path) -> None:
+    part = environment.with_name(f"{environment.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    more = {
+        "UV_PROJECT_ENVIRONMENT": str(part),
+        "UV_PYTHON": python,
+        "UV_PYTHON_DOWNLOADS": "never",
+    }
+    bounds = Bounds(repository.build_s, part, repository.disk_gib * 2**30)
+    try:
+        run([_uv(), *_SYNC, "--project", str(project)], bounds, log, more, project)
+        part.rename(environment)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _uv() -> str:
+    beside = Path(sys.executable).with_name("uv")
+    found = str(beside) if beside.is_file() else shutil.which("uv")
+    if found is None:
+        raise BuildFailed('uv is not installed: run `pip install uv`, or set install = "none".')
+    return found
+
+
+def _key(lock: Path, python: str) -> str:
+    """Name what determines an environment: the lock, and the Python with its platform."""
+    said = hashlib.sha256(lock.read_bytes())
+    said.update(f"{Path(python).resolve()} {os.uname().machine}".encode())
+    return said.hexdigest()[:32]
