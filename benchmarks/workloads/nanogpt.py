@@ -22,6 +22,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  PyTorch's own custom
 from torch import Tensor, nn
 
+from benchmarks.catalog.catalog import Refused
 from benchmarks.data.tokens import Windows, open_tokens
 from benchmarks.workload import Batch, Context, Recipe
 
@@ -33,7 +34,7 @@ PRESETS = {
     "full": {
         "batch": 32,
         "layers": 12,
-        "heads": 12,
+        "head": 64,
         "width": 768,
         "length": 1024,
         "vocabulary": 50304,
@@ -42,7 +43,7 @@ PRESETS = {
     "tiny": {
         "batch": 8,
         "layers": 4,
-        "heads": 4,
+        "head": 32,
         "width": 128,
         "length": 128,
         "vocabulary": 1024,
@@ -57,11 +58,17 @@ class Config:
     """The model's sizes; as they stand, GPT-2 small."""
 
     layers: int = 12
-    heads: int = 12
+    head: int = 64
+    """Channels of a head: as in GPT-2's larger forms, a wider model has more heads of this size."""
     width: int = 768
     length: int = 1024
     """Tokens in a window."""
     vocabulary: int = 50304
+
+    @property
+    def heads(self) -> int:
+        """How many heads share the width."""
+        return self.width // self.head
 
 
 # Layers
@@ -197,8 +204,17 @@ def flops(size: Mapping[str, int]) -> float:
 
 
 def build(size: Mapping[str, int], context: Context) -> Recipe:
-    """Propose the recipe: nanoGPT's settings for GPT-2 small."""
+    """Propose the recipe: nanoGPT's settings for GPT-2 small.
+
+    Raises:
+        Refused: a width that is no whole number of heads.
+    """
     config = Config(**{name: size[name] for name in Config.__dataclass_fields__})
+    if config.width % config.head:
+        raise Refused(
+            f"Each head has {config.head} channels: the width must be a multiple of {config.head}, "
+            f"and {config.width} is none."
+        )
     torch.manual_seed(context.seed)
     with context.device:
         model = GPT(config)
