@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -23,13 +23,14 @@ import torch.nn.functional as F  # noqa: N812  PyTorch's own custom
 from torch import Tensor, nn
 
 from benchmarks.catalog.catalog import Refused
+from benchmarks.data.documents import Documents, open_documents
 from benchmarks.data.tokens import Windows, open_tokens
 from benchmarks.workload import Batch, Context, Recipe
 
 # Config
 
 ITEM = "token"
-FACTS = {"input": "tokens", "attends": "causally"}
+FACTS = {"input": "tokens", "attends": "causally", "real_lengths": "yes"}
 PRESETS = {
     "full": {
         "batch": 32,
@@ -67,7 +68,7 @@ class Config:
 
     @property
     def heads(self) -> int:
-        """How many heads share the width."""
+        """Return the number of heads that share the width."""
         return self.width // self.head
 
 
@@ -173,7 +174,10 @@ class GPT(nn.Module):
 
 
 def loss(model: nn.Module, batch: Batch) -> Tensor:
-    """Cross entropy of (x [B, T], y [B, T]); compiled as one function, it fuses with the head."""
+    """Cross entropy of (x [B, T], y [B, T]), without targets of -100, which fill up documents.
+
+    Compiled as one function, it fuses with the head.
+    """
     x, y = batch
     logits = model(x)  # [B, T, vocabulary]
     return F.cross_entropy(logits.view(-1, logits.shape[-1]), y.reshape(-1))
@@ -219,6 +223,12 @@ def build(size: Mapping[str, int], context: Context) -> Recipe:
     with context.device:
         model = GPT(config)
     file = open_tokens(context, config.vocabulary, size["text"])
+
+    def of_documents(recipe: Recipe) -> Recipe:
+        documents = open_documents(context, config.vocabulary, size["text"])
+        dataset = Documents(documents, config.length)
+        return replace(recipe, dataset=dataset, data_name=documents.name)
+
     return Recipe(
         model=model,
         loss=loss,
@@ -230,4 +240,5 @@ def build(size: Mapping[str, int], context: Context) -> Recipe:
         items_per_sample=config.length,
         data_name=file.name,
         blocks=(Block,),
+        real_lengths=of_documents,
     )
