@@ -4,6 +4,7 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -20,7 +21,7 @@ from benchmarks.measure import batch_source, cycles, loop
 from benchmarks.measure.estimate import StopRule, block_length, shortened, summarise
 from benchmarks.measure.in_turn import Baton, run_turns
 from benchmarks.measure.loop import StepTimes, TimedPass
-from benchmarks.measure.passes import Passes
+from benchmarks.measure.passes import Passes, _doubts
 from benchmarks.measure.profile import extra_passes, phases
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.sm_clock import NoClock
@@ -108,8 +109,7 @@ def replicate_of(made: Recipe, protocol: Protocol = BRIEF) -> Replicate:
 def test_whole_cycles_have_the_same_shapes_and_items_wherever_they_begin(
     lengths: list[int], batch: int, skipped: int
 ) -> None:
-    made = recipe(masked, "on", batch)
-    made = Recipe(**{**made.__dict__, "dataset": Varied(lengths)})
+    made = replace(recipe(masked, "on", batch), dataset=Varied(lengths))
     feed = itertools.islice(batch_source.batches(made, 1), skipped, skipped + 2 * CYCLE)
     both = list(feed)
     for cycle in (both[:CYCLE], both[CYCLE:]):
@@ -189,7 +189,7 @@ def test_rates_are_of_the_real_items_in_the_very_window(
     counted(replicate.synth, synth)
     assert len(set(synth[:CYCLE])) > 4, "a window of other steps would have other items"
     assert replicate.warmup.steps == len(warmup) + CYCLE
-    assert not {"full.tail", "synth.tail", "synth.small_ring"} & set(replicate.flags)
+    assert "synth.small_ring" not in replicate.flags
 
 
 @pytest.mark.parametrize("dynamic", ["off", "on"])
@@ -199,7 +199,7 @@ def test_both_rates_are_that_of_a_plain_loop_that_counts_real_items(dynamic: str
         replicate = replicate_of(made)
         plain = _plain_rate(made)
         rates = replicate.full.rate, replicate.synth.rate
-        return all(rate == pytest.approx(plain, rel=0.1) for rate in rates)
+        return all(rate == pytest.approx(plain, rel=0.2) for rate in rates)
 
     # Whoever else uses the machine slows one of the loops; padding would double the rate.
     assert any(agree() for _ in range(3))
@@ -236,10 +236,11 @@ def _check_turn(turn: Turn, real: Sequence[int], items: float) -> None:
 
 @pytest.fixture
 def fresh_compiler() -> Iterator[None]:
-    from torch._dynamo.utils import counters  # seconds to import
+    from torch._dynamo import utils  # seconds to import
 
     torch._dynamo.reset()
-    counters.clear()
+    utils.counters.clear()
+    utils.clear_compilation_metrics()
     yield
     torch._dynamo.reset()
 
@@ -289,23 +290,22 @@ def test_what_is_told_of_steps_is_of_whole_cycles() -> None:
     assert told.slow_steps == 0
     assert told.rate == pytest.approx(90 / mean_s)
     assert told.half_width == pytest.approx(0.0, abs=1e-6)
+    assert "tail" not in _doubts(timed, CYCLE)
+    skewed = replace(timed, times=StepTimes(step=[0.01, 0.01, 0.01, 0.09] * 20))
+    assert ["tail" in _doubts(skewed, cycle) for cycle in (1, 4)] == [True, False]
 
 
 @pytest.mark.parametrize("dynamic", ["off", "on"])
 def test_a_profile_of_several_shapes_is_absent_and_says_so(dynamic: str) -> None:
     trainer = Trainer(recipe(masked, dynamic), CPU)
     ring = batch_source.ring(trainer, batch_source.batches(trainer.recipe, 0))
-    timed = cast(tuple[Pass, Pass], (None, SimpleNamespace(step_trace=_NO_STEPS)))
-    with Reporter(None, "test") as reporter:
-        if dynamic == "off":
-            assert not cycles.several_shapes(ring)
-            return
-        beside = extra_passes.run(trainer, ring, timed, Protocol(profile=True), reporter)
-    assert beside.profile is not None
-    assert beside.profile.absent == extra_passes.SEVERAL_SHAPES
-
-
-_NO_STEPS = SimpleNamespace(values=tuple)
+    assert cycles.several_shapes(ring) is (dynamic == "on")
+    if dynamic == "on":
+        timed = cast(tuple[Pass, Pass], (None, None))
+        with Reporter(None, "test") as reporter:
+            beside = extra_passes.run(trainer, ring, timed, Protocol(profile=True), reporter)
+        assert beside.profile is not None
+        assert beside.profile.absent == extra_passes.SEVERAL_SHAPES
 
 
 def test_the_phases_are_of_whole_cycles() -> None:
