@@ -1,7 +1,7 @@
 """Shapes of batches whose samples differ in length: one, one for each batch, or a few.
 
 What fills a sample up counts for nothing: not in throughput, not in the loss, and with causal
-attention it changes no real token.
+attention it changes no real token (`precision=fp8` aside, whose scale is of all of a tensor).
 """
 
 from dataclasses import replace

@@ -134,7 +134,8 @@ class Warmup(Contract):
     s: Seconds
     reason: Literal["steady", "flat", "capped"]
     first_step_s: Seconds
-    """Compilation, autotuning and allocation; a metric of its own, never part of steady state."""
+    """Compilation, autotuning and allocation; a metric of its own, never part of steady state. With
+    `lengths=real` of a whole cycle, so that each shape is in it."""
 
 
 class Telemetry(Contract):

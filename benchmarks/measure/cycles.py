@@ -26,9 +26,9 @@ from benchmarks.catalog.catalog import Refused
 from benchmarks.workload import Batch, RealLengths, Recipe
 
 BUCKETS = 4
-"""Lengths that `dynamic=bucketed` pads to, at most: torch compiles a function for eight shapes."""
+"""Lengths that `dynamic=bucketed` pads to, at most: torch compiles a function eight times."""
 ORDER = 8
-"""Seed of the order of the batches in a cycle, in which short and long ones alternate."""
+"""Seed of the order of the batches in a cycle, which is as mixed as that of any shuffle."""
 
 
 def lengths(recipe: Recipe) -> NDArray[np.int64]:
