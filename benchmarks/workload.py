@@ -18,10 +18,10 @@ names a size of the presets that the value replaces before the workload is built
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -43,6 +43,21 @@ class Context:
     data_root: Path | None = None
     """The user's own ImageFolder or token file instead of the built-in data."""
     seed: int = 0
+
+
+class RealLengths(Protocol):
+    """A data set for `lengths=real`, beside its length and samples by number.
+
+    The tensors of a sample, of the same length each, are filled up at their end into a batch.
+    """
+
+    lengths: Sequence[int]
+    """Length of each sample: as many items, which throughput counts."""
+    most: int
+    """Length of every batch with `dynamic=off`, and of no sample more."""
+    fill: Sequence[float]
+    """What fills up each of a sample's tensors. The loss leaves it out, as `ignore_index` does, and
+    is a mean over the rest; nothing else may depend on it."""
 
 
 @dataclass(frozen=True)
@@ -113,3 +128,10 @@ class Recipe:
     draw: Callable[[Batch], Batch] | None = None
     """Adds to a batch what the loss would else draw at random by itself, on the batch's device.
     Parity draws once, as compilers and memory layouts each have random numbers of their own."""
+    real_lengths: Callable[[Recipe], Recipe] | None = None
+    """Returns the recipe with a data set of samples of different lengths, a `RealLengths`."""
+    cycle: int = 1
+    """Batches in a row after which lengths repeat; more than one only with a `RealLengths`."""
+    dynamic: str = "off"
+    """How samples of different lengths are filled up: to ``off`` one length, ``on`` that of the
+    batch's longest, ``bucketed`` one of a few."""

@@ -2,7 +2,8 @@
 
 Takes away what the host needs to launch kernels one by one. `compile=reduce-overhead` captures
 parts of the step by itself, so the two exclude each other; a gradient scaler reads on the host
-what the device found, and recomputed blocks save the generator's state, which no graph can hold.
+what the device found, recomputed blocks save the generator's state, which no graph can hold, and
+a graph has one shape.
 """
 
 from dataclasses import replace
@@ -20,6 +21,7 @@ NEEDS = {
         "precision": ("fp32", "tf32", "bf16", "fp8"),
         "compile": ("off", "default"),
         "checkpointing": ("off",),
+        "dynamic": ("off",),
     }
 }
 

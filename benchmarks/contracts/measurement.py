@@ -90,6 +90,7 @@ class Pass(Contract):
     n_eff: Number | None
     stop: StopReason
     p50_s: Seconds
+    """Of steps, as the three that follow; with `lengths=real` of the means of whole cycles."""
     p90_s: Seconds
     p99_s: Seconds
     max_s: Seconds
@@ -133,7 +134,8 @@ class Warmup(Contract):
     s: Seconds
     reason: Literal["steady", "flat", "capped"]
     first_step_s: Seconds
-    """Compilation, autotuning and allocation; a metric of its own, never part of steady state."""
+    """Compilation, autotuning and allocation; a metric of its own, never part of steady state. With
+    `lengths=real` of a whole cycle, so that each shape is in it."""
 
 
 class Telemetry(Contract):

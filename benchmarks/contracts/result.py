@@ -120,7 +120,7 @@ class Result(values.Contract):
     item: values.Line = "item"
     """What throughput counts: img, token ..."""
     batch_items: values.Count = 0
-    """Items per optimizer step."""
+    """Items per optimizer step; where samples differ in length their mean, to a whole number."""
     parameters: values.Count = 0
     environment: Environment
     samples: tuple[Sample, ...] = Field(default=(), max_length=200)

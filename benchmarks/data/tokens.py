@@ -16,8 +16,9 @@ import random
 import re
 import sysconfig
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,8 @@ FILE = "train.bin"
 """nanoGPT's own name for such a file."""
 EPOCH = 2**20
 """Windows in an epoch; so many that no timed window meets an epoch's end."""
+END_OF_TEXT = 50_256
+"""GPT-2's own."""
 LEAST_TEXT = 500_000
 """Bytes of source below which Python's library is taken to be missing."""
 
@@ -71,12 +74,16 @@ class Tokenizer:
 
     def encode(self, texts: Iterable[bytes]) -> NDArray[np.uint16]:
         """Return the tokens of all ``texts``, one after another."""
+        return np.fromiter(chain.from_iterable(self.encode_each(texts)), dtype=np.uint16)
+
+    def encode_each(self, texts: Iterable[bytes]) -> Iterator[list[int]]:
+        """Yield the tokens of each of ``texts``."""
         numbers = {piece: [number] for number, piece in enumerate(self.pieces)}
-        tokens: list[int] = []
         for text in texts:
+            tokens: list[int] = []
             for piece in _PIECE.findall(text):
                 tokens += numbers.get(piece) or piece  # bytes iterate as their values
-        return np.array(tokens, dtype=np.uint16)
+            yield tokens
 
     def decode(self, tokens: Iterable[int]) -> bytes:
         """Return the text that ``tokens`` stand for."""
@@ -91,6 +98,8 @@ class TokenFile:
     vocabulary: int
     name: str
     """What the fact ``sw.data`` says."""
+    end: int = END_OF_TEXT
+    """Token that ends a document."""
 
 
 class Windows(Dataset[Batch]):
@@ -114,7 +123,7 @@ class Windows(Dataset[Batch]):
         tokens = self._tokens()
         at = random.Random(self.seed << 32 | index).randrange(len(tokens) - self.length)
         window = tokens[at : at + self.length + 1].astype(np.int64)
-        _check_vocabulary(window, self.file)
+        check_vocabulary(window, self.file)
         text = torch.from_numpy(window)
         return text[:-1], text[1:]
 
@@ -168,10 +177,11 @@ def _check(tokens: NDArray[np.uint16], file: TokenFile, length: int) -> None:
             f"The token file {file.path} holds {len(tokens)} tokens and one window needs "
             f"{length + 1}; give a longer one."
         )
-    _check_vocabulary(tokens[:1_000_000], file)
+    check_vocabulary(tokens[:1_000_000], file)
 
 
-def _check_vocabulary(tokens: NDArray[np.uint16] | NDArray[np.int64], file: TokenFile) -> None:
+def check_vocabulary(tokens: NDArray[np.uint16] | NDArray[np.int64], file: TokenFile) -> None:
+    """Refuse ``tokens`` of ``file`` that its vocabulary does not have."""
     if (largest := int(tokens.max())) >= file.vocabulary:
         raise UnusableData(
             f"The token file {file.path} holds token {largest} and the model's vocabulary ends at "
@@ -180,11 +190,11 @@ def _check_vocabulary(tokens: NDArray[np.uint16] | NDArray[np.int64], file: Toke
 
 
 def _make(folder: Path, vocabulary: int, text: int) -> None:
-    texts = _library_sources(text)
+    texts = library_sources(text)
     Tokenizer.learn(texts, vocabulary).encode(texts).tofile(folder / FILE)
 
 
-def _library_sources(limit: int) -> Sequence[bytes]:
+def library_sources(limit: int) -> Sequence[bytes]:
     """Read Python's own library, file by file in alphabetical order, up to ``limit`` bytes."""
     library = Path(sysconfig.get_path("stdlib"))
     texts: list[bytes] = []

@@ -58,7 +58,7 @@ def _over(places: Sequence[int], result: Result) -> Result:
     return result.model_copy(update={"samples": (*timed, *others)})
 
 
-def samples(turns: Sequence[Turn], item: str, batch_items: int) -> Iterator[Sample]:
+def samples(turns: Sequence[Turn], item: str, batch_items: float) -> Iterator[Sample]:
     """Yield what ``turns`` tell: throughput, step time and, where every turn has one, the clock."""
     step_s = _geometric_mean([turn.step_s for turn in turns])
     yield sample("throughput", batch_items / step_s, item=item)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence, Sized
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -10,7 +12,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
 from benchmarks.data import UnusableData
-from benchmarks.measure import check_recipe
+from benchmarks.measure import check_recipe, cycles
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
 
@@ -52,9 +54,9 @@ def loader(recipe: Recipe, seed: int) -> DataLoader[Batch]:
     return DataLoader(
         recipe.dataset,
         batch_size=recipe.batch,
-        sampler=EndlessShuffle(size, seed),
+        sampler=EndlessShuffle(size, seed) if recipe.cycle == 1 else cycles.Order(recipe, seed),
         drop_last=True,
-        collate_fn=_collate(recipe),
+        collate_fn=collate(recipe),
         generator=torch.Generator().manual_seed(seed),
         **options,
     )
@@ -68,16 +70,20 @@ def batches(recipe: Recipe, seed: int) -> Iterator[Batch]:
 
 def first(recipe: Recipe, count: int) -> Batch:
     """The first ``count`` samples, or all of fewer, as the loader collates them, read in this
-    process.
+    process. Samples of different lengths are as long as any batch may be.
     """
     few: DataLoader[Batch] = DataLoader(
-        recipe.dataset, batch_size=count, collate_fn=_collate(recipe)
+        recipe.dataset,
+        batch_size=count,
+        collate_fn=collate(replace(recipe, dynamic="off"), planned=False),
     )
     return check_recipe.tensors(next(iter(few)))
 
 
-def _collate(recipe: Recipe) -> Callable[[Any], Any] | None:
-    return getattr(recipe.dataset, "collate", None)
+def collate(recipe: Recipe, *, planned: bool = True) -> Callable[[Any], Any] | None:
+    """What makes a batch of the samples that are ``planned``, or of any; None: torch's own."""
+    own: Callable[[Any], Any] | None = getattr(recipe.dataset, "collate", None)
+    return own if own or recipe.cycle == 1 else cycles.pad(recipe, planned=planned)
 
 
 def queue_batches(recipe: Recipe) -> int:
@@ -98,17 +104,23 @@ def empty_queue(recipe: Recipe, batches: Iterator[Sequence[Tensor]]) -> None:
         next(batches)
 
 
+def ring_size(recipe: Recipe) -> int:
+    """`RING`, or the least number above it that makes whole cycles."""
+    return math.ceil(RING / recipe.cycle) * recipe.cycle
+
+
 def ring(trainer: Trainer, feed: Iterator[Sequence[Tensor]]) -> list[Batch]:
     """Real batches from ``feed``, placed on the device to be used in turn.
 
-    Fewer than `RING` where no more fit beside the model: FULL has shown that one does.
+    Fewer than `ring_size` where no more fit beside the model: FULL has shown that one does. Of a
+    cycle all must fit, or the rate would not be that of a cycle.
     """
     placed: list[Batch] = []
-    for _ in range(RING):
+    for _ in range(ring_size(trainer.recipe)):
         try:
             placed.append(trainer.place(next(feed)))
         except torch.OutOfMemoryError:
-            if not placed:
+            if not placed or trainer.recipe.cycle > 1:
                 raise
             break
     return placed

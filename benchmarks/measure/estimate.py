@@ -38,7 +38,7 @@ class Interval:
     n_eff: float
 
 
-def block_length(step_s: float, protocol: Protocol, least: int = 1) -> int:
+def block_length(step_s: float, protocol: Protocol, least: int = 1, cycle: int = 1) -> int:
     """Steps per block: enough of them, and long enough, for block means to be meaningful.
 
     Args:
@@ -46,9 +46,11 @@ def block_length(step_s: float, protocol: Protocol, least: int = 1) -> int:
             burst says nothing about how long a block takes.
         protocol: its floors.
         least: further floor in steps, such as one round of the loader's processes.
+        cycle: steps whose times repeat, as their lengths do; a block has whole ones.
     """
     by_time = math.ceil(protocol.block_min_s / max(step_s, 1e-9))
-    return max(protocol.block_min_steps, by_time, least)
+    steps = max(protocol.block_min_steps, by_time, least)
+    return math.ceil(steps / cycle) * cycle
 
 
 def interval(step_s: Sequence[float], block_steps: int) -> Interval | None:
@@ -57,7 +59,7 @@ def interval(step_s: Sequence[float], block_steps: int) -> Interval | None:
     Blocks are doubled while neighbouring block means are correlated and eight would remain.
     """
     while True:
-        means = _block_means(step_s, block_steps)
+        means = block_means(step_s, block_steps)
         if len(means) < 2:
             return None
         lag1 = _lag1(means)
@@ -71,18 +73,20 @@ def interval(step_s: Sequence[float], block_steps: int) -> Interval | None:
     return Interval(half / float(means.mean()), block_steps, lag1, n_eff)
 
 
-def shortened(block_steps: int, steps: int) -> int:
+def shortened(block_steps: int, steps: int, cycle: int = 1) -> int:
     """The block of a finished pass: halved until `FEWEST` of them fit, where the window held fewer.
+    Whole cycles stay whole.
 
     Of a loader that delivers in bursts the interval is then a little narrow; without one nobody
     would learn how steady a pass of slow steps was.
     """
-    while block_steps > 1 and steps // block_steps < FEWEST:
-        block_steps = (block_steps + 1) // 2
+    while block_steps > cycle and steps // block_steps < FEWEST:
+        block_steps = math.ceil(block_steps / (2 * cycle)) * cycle
     return block_steps
 
 
-def _block_means(step_s: Sequence[float], block_steps: int) -> Floats:
+def block_means(step_s: Sequence[float], block_steps: int) -> Floats:
+    """Means over blocks of that many steps; a last one that is not whole is left out."""
     whole = len(step_s) // block_steps
     kept = np.asarray(step_s[: whole * block_steps], dtype=np.float64)
     means: Floats = kept.reshape(whole, block_steps).mean(axis=1)
@@ -142,20 +146,25 @@ class StopRule:
         return len(last) == PLATEAU and max(last) <= min(last) * (1 + PLATEAU_SPAN)
 
 
-def summarise(timed: TimedPass, items_per_step: int, rule: StopRule, *, queued: bool) -> Pass:
+def summarise(
+    timed: TimedPass, items_per_step: float, rule: StopRule, *, queued: bool, cycle: int = 1
+) -> Pass:
     """The contract's `Pass` of a finished pass. No step is left out.
 
     Args:
         timed: what the loop measured.
-        items_per_step: what throughput counts, per step.
+        items_per_step: what throughput counts, per step; the mean over a cycle.
         rule: the rule that ended it.
         queued: whether the device works from a queue, so that it can run dry; a CPU does not.
+        cycle: steps whose times repeat, as their lengths do. The pass holds whole ones, and what
+            is told of single steps is of their means.
     """
     times = timed.times
     steps = np.asarray(times.step)
     rate = items_per_step * len(steps) / float(steps.sum())
-    estimate = interval(times.step, shortened(rule.block_steps, len(steps)))
-    p50, p90, p99 = (float(v) for v in np.percentile(steps, [50, 90, 99]))
+    estimate = interval(times.step, shortened(rule.block_steps, len(steps), cycle))
+    alike = block_means(times.step, cycle)
+    p50, p90, p99 = (float(v) for v in np.percentile(alike, [50, 90, 99]))
     return Pass(
         window=timed.window,
         steps=len(steps),
@@ -168,8 +177,8 @@ def summarise(timed: TimedPass, items_per_step: int, rule: StopRule, *, queued: 
         p50_s=p50,
         p90_s=p90,
         p99_s=p99,
-        max_s=float(steps.max()),
-        slow_steps=int((steps > SLOW * p50).sum()),
+        max_s=float(alike.max()),
+        slow_steps=int((alike > SLOW * p50).sum()),
         cpu_pressure=timed.cpu_pressure,
         sm_clock_hz=timed.sm_clock_hz,
         stall_s=_mean(times.stall),

@@ -21,6 +21,7 @@ from pathlib import Path
 import torch
 from pydantic import TypeAdapter
 
+from benchmarks.catalog.catalog import Refused
 from benchmarks.contracts import TriedBatch
 from benchmarks.data.cache import keep
 from benchmarks.measure import batch_search, conditions, flex
@@ -49,9 +50,15 @@ def settled(
 
     Raises:
         MemoryError: no batch fits.
+        Refused: samples differ in length.
     """
     if not recipe.fastest_batch:
         return recipe, ()
+    if recipe.cycle > 1:
+        raise Refused(
+            "batch=fastest times batches of one length, and with lengths=real each has its own: "
+            "choose a batch by number."
+        )
     tried: tuple[TriedBatch, ...] = ()
     with suppress(OSError, ValueError):
         tried = _KEPT.validate_json(kept.read_bytes())

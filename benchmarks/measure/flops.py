@@ -21,6 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from benchmarks import contracts, workload_module
 from benchmarks.catalog import catalog
+from benchmarks.catalog.catalog import Refused
 from benchmarks.data.cache import keep, kept_file
 from benchmarks.diagnosis import peaks
 from benchmarks.diagnosis.efficiency import counted
@@ -110,6 +111,8 @@ def _counted(
     parity_check.free(context.device)
     # Few samples of two sizes: nothing for cuDNN to try its algorithms on.
     recipe = replace(build(eager, context), batch=batch, cudnn_benchmark=False)
+    if recipe.cycle > 1:
+        raise Refused("samples of different lengths have different work, and padding is none.")
     flags.put_in_force(recipe)
     module = workload_module.load(eager.workload)
     size = catalog.sizes(eager, module.entry)

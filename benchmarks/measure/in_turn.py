@@ -213,7 +213,7 @@ def run_turns(
         for number in baton.turns(LEAD_TURNS + side.turns):
             lead = rule.begin()
             _signal_loader(signal.SIGCONT)
-            timed = loop.run(trainer, batches, enough, clock, lead)
+            timed = loop.run(trainer, batches, enough, clock, lead, lead)
             _signal_loader(signal.SIGSTOP)
             rule.learn(*timed.times.step)
             rest()

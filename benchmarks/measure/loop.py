@@ -96,8 +96,11 @@ def run(
     enough: Callable[[StepTimes], bool],
     clock: SpanClock = _NO_CLOCK,
     run_ahead: int = RUN_AHEAD,
+    uncounted: int = 0,
 ) -> TimedPass:
     """Step until ``enough`` says so; it sees the finished steps, ``run_ahead`` late.
+
+    Where lengths repeat, from there on to the end of the recipe's cycle.
 
     Args:
         trainer: what steps.
@@ -105,7 +108,9 @@ def run(
         enough: called once per finished step; must be quick.
         clock: counts the device's cycles from before the first step to after the last.
         run_ahead: steps, 1 or 2, that the host may be ahead of the device.
+        uncounted: first steps that the caller leaves out; the others are whole cycles.
     """
+    cycle, begun, over = trainer.recipe.cycle, 0, False
     times, queued, (before, *idle) = StepTimes(), deque[_Queued](), _items(trainer.device)
     spare = deque(idle)
     drain(trainer.device)
@@ -125,12 +130,14 @@ def run(
         loss = trainer.step(placed)
         item.end.record()
         item.enqueue_s = time.perf_counter() - from_s
+        begun += 1
         if len(queued) > run_ahead:
             queued[0].end.synchronize()
             queued[0].read_into(times, before.end)
             spare.append(before)
             before = queued.popleft()
-            if enough(times):
+            over = over or enough(times)
+            if over and (begun - uncounted) % cycle == 0:
                 break
     clock.stop()
     drain(trainer.device)
@@ -153,7 +160,7 @@ def unhindered_s(trainer: Trainer, feed: Iterator[Sequence[Tensor]]) -> float | 
     if trainer.device.type != "cuda":
         return None
     times = []
-    for _ in range(UNHINDERED_STEPS):
+    for _ in range(max(UNHINDERED_STEPS, trainer.recipe.cycle)):
         placed = trainer.place(next(feed))
         drain(trainer.device)
         from_s = time.perf_counter()

@@ -89,8 +89,9 @@ class Check:
 
     def _follow(self, trainer: Trainer) -> None:
         seed, reference = self.context.seed, self._recipe(reference_of(self.case))
-        # The batch that was timed, which need not be the one that the recipe proposed.
-        self._inputs = inputs(replace(reference, batch=trainer.recipe.batch), seed)
+        # The batch that was timed need not be the one that the recipe proposed, nor its padding.
+        timed = trainer.recipe
+        self._inputs = inputs(replace(reference, batch=timed.batch, dynamic=timed.dynamic), seed)
         del reference
         without_dropout(trainer.model)
         trainer.changed()
@@ -189,7 +190,8 @@ def _with_batch(case: contracts.Case, axes: Mapping[str, str]) -> contracts.Case
 
 def inputs(recipe: workload.Recipe, seed: int) -> list[workload.Batch]:
     """Batches on the host, with the loss's own random numbers already drawn."""
-    batches = list(itertools.islice(batch_source.batches(recipe, seed), batch_source.RING))
+    size = batch_source.ring_size(recipe)
+    batches = list(itertools.islice(batch_source.batches(recipe, seed), size))
     if recipe.draw is None:
         return batches
     with torch.random.fork_rng():

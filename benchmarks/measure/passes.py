@@ -25,12 +25,13 @@ from benchmarks.measure import (
     batch_source,
     compilation,
     conditions,
+    cycles,
     device,
     flags,
     loop,
     sm_clock,
 )
-from benchmarks.measure.estimate import StopRule, block_length, summarise
+from benchmarks.measure.estimate import StopRule, block_length, block_means, summarise
 from benchmarks.measure.in_turn import LEAD_TURNS, Baton, run_turns
 from benchmarks.measure.profile import extra_passes as beside
 from benchmarks.measure.progress import Reporter
@@ -86,7 +87,8 @@ class Passes:
         self._device = trainer.device
         self._flags = [HOST_SYNC] if trainer.syncs else []
         recipe = trainer.recipe
-        self.items_per_step = recipe.batch * recipe.items_per_sample
+        self.items_per_step = cycles.items_per_step(recipe)
+        self._cycle = recipe.cycle
         self._queue = batch_source.queue_batches(recipe)
         self._workers = int(recipe.loader_options.get("num_workers", 0))
         self._clock = sm_clock.of(trainer.device)
@@ -102,7 +104,7 @@ class Passes:
         full = self._full(batches, step_s, seed)
         peak_b, reserved_b = conditions.peak_memory(self._device)
         ring = batch_source.ring(self._trainer, batches)
-        if len(ring) < batch_source.RING:
+        if len(ring) < batch_source.ring_size(self._trainer.recipe):
             self._flags.append("synth.small_ring")
         del batches  # ends the loader's processes: SYNTH shares the machine with nobody
         synth = self._synth(itertools.cycle(ring), seed)
@@ -136,13 +138,13 @@ class Passes:
             OtherSideGone: the other side ended before its time.
         """
         batches: Iterator[Sequence[Tensor]] = batch_source.batches(self._trainer.recipe, seed)
-        batch = self._first_batch(batches)
+        first = self._first_batches(batches)
         # Libraries and compilers time their algorithms in the first step: beside another process
         # they would choose by chance. Both sides meet before and after, whatever their code does.
         self._reporter.tell("ready", 0.0)
         baton.meet()
         with baton.alone():
-            self._first_step(batch)
+            self._first_step(first)
             self._reporter.tell("ready", 0.1)
         baton.meet()
         # The other side does the same meanwhile, so nothing here could tell what is steady.
@@ -189,35 +191,39 @@ class Passes:
 
     def _warm_up(self, batches: Iterator[Sequence[Tensor]]) -> tuple[contracts.Warmup, float]:
         """Step until steady; returns how it went and the mean step time that it ended with."""
-        first_step_s = self._first_step(self._first_batch(batches))
+        first_step_s = self._first_step(self._first_batches(batches))
         read = conditions.reader(self._device)
-        rule = WarmupRule(self.protocol, read, least_block=self._workers)
+        rule = WarmupRule(self.protocol, read, self._workers, self._cycle)
         timed = loop.run(self._trainer, batches, self.watched("warmup", rule))
         if rule.reason == "capped":
             self._flags.append("warmup_incomplete")
         steps = timed.times.step
         self.startup["warmup"] = sum(steps)
         warmup = contracts.Warmup(
-            steps=len(steps) + 1,
+            steps=len(steps) + self._cycle,
             s=first_step_s + sum(steps),
             reason=rule.reason,
             first_step_s=first_step_s,
         )
-        return warmup, statistics.fmean(steps[-max(10, self._queue) :])
+        recent = math.ceil(max(10, self._queue) / self._cycle) * self._cycle
+        return warmup, statistics.fmean(steps[-recent:])
 
-    def _first_batch(self, batches: Iterator[Sequence[Tensor]]) -> Sequence[Tensor]:
-        """Start the loader, and wait for its first batch."""
+    def _first_batches(self, batches: Iterator[Sequence[Tensor]]) -> list[Sequence[Tensor]]:
+        """Start the loader, and wait for its first batch; where lengths repeat, for a cycle."""
         from_s = time.perf_counter()
         batch = next(batches)
         self.startup["first_batch"] = time.perf_counter() - from_s
-        return batch
+        return [batch, *itertools.islice(batches, self._cycle - 1)]
 
-    def _first_step(self, batch: Sequence[Tensor]) -> float:
-        """Seconds of the step that compiles, autotunes and allocates."""
+    def _first_step(self, batches: Sequence[Sequence[Tensor]]) -> float:
+        """Seconds of the step that compiles, autotunes and allocates: one for each of a cycle, as
+        no shape may be new in a timed pass."""
         self._reporter.tell("first_step", 0.05)
         with device.shared_kernel_cache(self._device, anywhere=self._anywhere):
             from_s = time.perf_counter()
-            self._trainer.step(self._trainer.place(batch))
+            for batch in batches:
+                self._trainer.step(self._trainer.place(batch))
+                self._reporter.tell("first_step", 0.05)
             drain(self._device)
             self.startup["first_step"] = time.perf_counter() - from_s
         return self.startup["first_step"]
@@ -228,7 +234,7 @@ class Passes:
         least = max(self.protocol.window_min_steps, QUEUES * self._queue)
         protocol = self.protocol.model_copy(update={"window_min_steps": least})
         # Blocks of whole rounds: loader processes that started together deliver together.
-        rule = StopRule(protocol, block_length(step_s, protocol, self._workers))
+        rule = StopRule(protocol, block_length(step_s, protocol, self._workers, self._cycle))
         scale = self._trainer.scale
         with self._from_the_start(batches, seed):
             timed = loop.run(self._trainer, batches, self.watched("full", rule), self._clock)
@@ -242,7 +248,8 @@ class Passes:
             # FULL may have been much slower, so these steps tell how long a block has to be.
             refill = loop.run(self._trainer, ring, after(REFILL_STEPS))
             step_s = statistics.fmean(refill.times.step)
-            rule = StopRule(self.protocol, block_length(step_s, self.protocol))
+            block = block_length(step_s, self.protocol, cycle=self._cycle)
+            rule = StopRule(self.protocol, block)
             timed = loop.run(self._trainer, ring, self.watched("synth", rule), self._clock)
         summary = self._summary("synth", timed, rule, scale)
         return summary.model_copy(update={"host_s": host_s})
@@ -250,11 +257,12 @@ class Passes:
     def _summary(
         self, name: str, timed: loop.TimedPass, rule: StopRule, scale: float
     ) -> contracts.Pass:
-        doubts = _doubts(timed)
+        doubts = _doubts(timed, self._cycle)
         if sanity.lost(scale, self._trainer.scale, len(timed.times.step)):
             doubts.append(sanity.DISCARDED)
         self._flags += [f"{name}.{flag}" for flag in doubts]
-        return summarise(timed, self.items_per_step, rule, queued=self._device.type == "cuda")
+        queued = self._device.type == "cuda"
+        return summarise(timed, self.items_per_step, rule, queued=queued, cycle=self._cycle)
 
     def watched(
         self, phase: str, rule: Callable[[loop.StepTimes], bool]
@@ -282,14 +290,14 @@ def after(steps: int, enough_s: float = math.inf) -> Callable[[loop.StepTimes], 
     return over
 
 
-def _doubts(timed: loop.TimedPass) -> list[str]:
+def _doubts(timed: loop.TimedPass, cycle: int) -> list[str]:
     """Flags that a finished pass has earned."""
     steps = timed.times.step
     total_s = sum(steps)
     doubts = []
     if abs(total_s - timed.wall_s) > CLOCK_AGREEMENT * timed.wall_s:
         doubts.append("clock_mismatch")
-    if total_s / len(steps) > (1 + TAIL) * statistics.median(steps):
+    if total_s / len(steps) > (1 + TAIL) * statistics.median(block_means(steps, cycle).tolist()):
         doubts.append("tail")
     if not math.isfinite(timed.loss):
         doubts.append(sanity.NOT_FINITE)

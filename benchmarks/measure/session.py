@@ -25,6 +25,7 @@ from benchmarks.environment import capture
 from benchmarks.measure import (
     batch_search,
     check_recipe,
+    cycles,
     device,
     fastest_batch,
     flags,
@@ -132,7 +133,7 @@ class _Session:
             passes = self._passes(trainer, "")
             measured = passes.side(self._spec.seed, baton, side)
             item = workload_module.load(self._case.workload).entry.item
-            items = trainer.recipe.batch * trainer.recipe.items_per_sample
+            items = cycles.items_per_step(trainer.recipe)
             self._startup.parts |= passes.startup
             result = self._result(
                 trainer,
@@ -200,7 +201,7 @@ class _Session:
             measured_at=self._started_at,
             protocol=self._spec.protocol,
             item=item,
-            batch_items=recipe.batch * recipe.items_per_sample,
+            batch_items=round(cycles.items_per_step(recipe)),
             parameters=trainer.parameters,
             environment=self._environment,
             repro=_repro(self._case, self._spec),

@@ -39,7 +39,7 @@ class Trainer:
         self._drop_gradients = not recipe.keep_gradients
         self._forward = self._loss
         if recipe.compile_options is not None:
-            self._forward = torch.compile(self._loss, **recipe.compile_options)
+            self._forward = torch.compile(self._loss, **_compile_options(recipe))
         self.begin_with(self.model)
 
     def _loss(self, batch: Batch) -> Tensor:
@@ -144,6 +144,12 @@ class Trainer:
         self.optimizer.load_state_dict(self._optimizer_start)
         if self.scaler is not None:
             _begin_momentum(self.optimizer)
+
+
+def _compile_options(recipe: Recipe) -> dict[str, Any]:
+    """Arguments of `torch.compile`: where lengths differ, one graph for all or one for each."""
+    options = dict(recipe.compile_options or {})
+    return options if recipe.cycle == 1 else {**options, "dynamic": recipe.dynamic == "on"}
 
 
 def _on_the_host(state: Any) -> Any:

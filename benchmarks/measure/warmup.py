@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from benchmarks.contracts import Protocol
+from benchmarks.measure.estimate import block_means
 from benchmarks.measure.loop import StepTimes
 
 AGREE = 0.01
@@ -43,6 +44,8 @@ class WarmupRule:
     read: Callable[[], Reading]
     least_block: int = 1
     """Floor of a block in steps, such as one round of the loader's processes."""
+    cycle: int = 1
+    """Steps whose times repeat, as their lengths do: a block is whole ones, told by their means."""
     reason: Reason = "capped"
     _since: int = 0
     _elapsed_s: float = 0.0
@@ -60,17 +63,19 @@ class WarmupRule:
         block = steps[self._since :]
         if len(block) < max(self.protocol.block_min_steps, self.least_block):
             return self._capped(steps)
+        if len(block) % self.cycle:
+            return self._capped(steps)
         if sum(block) < self.protocol.block_min_s:
             return self._capped(steps)
-        self._blocks.append(list(block))
+        self._blocks.append(block_means(block, self.cycle).tolist())
         self._since = len(steps)
-        self._take_reading()
+        self._take_reading(len(block))
         return self._capped(steps) or self._steady(steps)
 
-    def _take_reading(self) -> None:
+    def _take_reading(self, steps: int) -> None:
         reading = self.read()
         if reading.counters == self._counters:
-            self._quiet += len(self._blocks[-1])
+            self._quiet += steps
         else:
             self._quiet = 0
         self._counters = reading.counters

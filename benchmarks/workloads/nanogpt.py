@@ -15,25 +15,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812  PyTorch's own custom
 from torch import Tensor, nn
 
+from benchmarks.catalog.catalog import Refused
+from benchmarks.data.documents import Documents, open_documents
 from benchmarks.data.tokens import Windows, open_tokens
 from benchmarks.workload import Batch, Context, Recipe
 
 # Config
 
 ITEM = "token"
-FACTS = {"input": "tokens", "attends": "causally"}
+FACTS = {"input": "tokens", "attends": "causally", "real_lengths": "yes"}
 PRESETS = {
     "full": {
         "batch": 32,
         "layers": 12,
-        "heads": 12,
+        "head": 64,
         "width": 768,
         "length": 1024,
         "vocabulary": 50304,
@@ -42,7 +44,7 @@ PRESETS = {
     "tiny": {
         "batch": 8,
         "layers": 4,
-        "heads": 4,
+        "head": 32,
         "width": 128,
         "length": 128,
         "vocabulary": 1024,
@@ -57,11 +59,17 @@ class Config:
     """The model's sizes; as they stand, GPT-2 small."""
 
     layers: int = 12
-    heads: int = 12
+    head: int = 64
+    """Channels of a head: as in GPT-2's larger forms, a wider model has more heads of this size."""
     width: int = 768
     length: int = 1024
     """Tokens in a window."""
     vocabulary: int = 50304
+
+    @property
+    def heads(self) -> int:
+        """Return the number of heads that share the width."""
+        return self.width // self.head
 
 
 # Layers
@@ -166,7 +174,10 @@ class GPT(nn.Module):
 
 
 def loss(model: nn.Module, batch: Batch) -> Tensor:
-    """Cross entropy of (x [B, T], y [B, T]); compiled as one function, it fuses with the head."""
+    """Cross entropy of (x [B, T], y [B, T]), without targets of -100, which fill up documents.
+
+    Compiled as one function, it fuses with the head.
+    """
     x, y = batch
     logits = model(x)  # [B, T, vocabulary]
     return F.cross_entropy(logits.view(-1, logits.shape[-1]), y.reshape(-1))
@@ -197,12 +208,27 @@ def flops(size: Mapping[str, int]) -> float:
 
 
 def build(size: Mapping[str, int], context: Context) -> Recipe:
-    """Propose the recipe: nanoGPT's settings for GPT-2 small."""
+    """Propose the recipe: nanoGPT's settings for GPT-2 small.
+
+    Raises:
+        Refused: a width that is no whole number of heads.
+    """
     config = Config(**{name: size[name] for name in Config.__dataclass_fields__})
+    if config.width % config.head:
+        raise Refused(
+            f"Each head has {config.head} channels: the width must be a multiple of {config.head}, "
+            f"and {config.width} is none."
+        )
     torch.manual_seed(context.seed)
     with context.device:
         model = GPT(config)
     file = open_tokens(context, config.vocabulary, size["text"])
+
+    def of_documents(recipe: Recipe) -> Recipe:
+        documents = open_documents(context, config.vocabulary, size["text"])
+        dataset = Documents(documents, config.length)
+        return replace(recipe, dataset=dataset, data_name=documents.name)
+
     return Recipe(
         model=model,
         loss=loss,
@@ -214,4 +240,5 @@ def build(size: Mapping[str, int], context: Context) -> Recipe:
         items_per_sample=config.length,
         data_name=file.name,
         blocks=(Block,),
+        real_lengths=of_documents,
     )

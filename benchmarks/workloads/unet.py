@@ -37,6 +37,8 @@ PRESETS = {
     "full": {"batch": 128, "width": 128, "image": 32, "files": 4_000},
     "tiny": {"batch": 4, "width": 32, "image": 32, "files": 96},
 }
+GROUPS = 32
+"""Groups of channels that each norm has."""
 STEPS = 1_000
 """Length of the diffusion."""
 
@@ -46,7 +48,7 @@ class Config:
     """The model's sizes; as they stand, DDPM for CIFAR-10."""
 
     width: int = 128
-    """Channels at the top; a multiple of the 32 groups that each norm has."""
+    """Channels at the top; a multiple of `GROUPS`."""
     multipliers: tuple[int, ...] = (1, 2, 2, 2)
     """Channels of each level, as multiples of the width."""
     blocks: int = 2
@@ -73,10 +75,10 @@ class ResBlock(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, config: Config) -> None:
         super().__init__()
-        self.norm1 = nn.GroupNorm(32, inputs, eps=1e-6)
+        self.norm1 = nn.GroupNorm(GROUPS, inputs, eps=1e-6)
         self.conv1 = nn.Conv2d(inputs, outputs, 3, padding=1)
         self.time = nn.Linear(config.time, outputs)
-        self.norm2 = nn.GroupNorm(32, outputs, eps=1e-6)
+        self.norm2 = nn.GroupNorm(GROUPS, outputs, eps=1e-6)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1)
         self.shortcut: nn.Module = nn.Identity()
         if inputs != outputs:
@@ -96,7 +98,7 @@ class Attention(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.norm = nn.GroupNorm(32, channels, eps=1e-6)
+        self.norm = nn.GroupNorm(GROUPS, channels, eps=1e-6)
         self.q = nn.Conv2d(channels, channels, 1)
         self.k = nn.Conv2d(channels, channels, 1)
         self.v = nn.Conv2d(channels, channels, 1)
@@ -199,7 +201,7 @@ class UNet(nn.Module):
         self.middle_attention = Attention(bottom)
         self.middle2 = ResBlock(bottom, bottom, config)
         self.up = nn.ModuleList(_way_up(config, lowest))
-        self.norm = nn.GroupNorm(32, top, eps=1e-6)
+        self.norm = nn.GroupNorm(GROUPS, top, eps=1e-6)
         self.out = nn.Conv2d(top, 3, 3, padding=1)
         left = torch.cumprod(1 - torch.linspace(1e-4, 0.02, STEPS), dim=0)
         self.register_buffer("signal", left.sqrt(), persistent=False)
@@ -353,13 +355,18 @@ def build(size: Mapping[str, int], context: Context) -> Recipe:
     """Propose the recipe: DDPM's learning rate for CIFAR-10.
 
     Raises:
-        Refused: an image that cannot be halved at each level.
+        Refused: an image that cannot be halved at each level, or a width that cannot be grouped.
     """
     config = Config(width=size["width"], image=size["image"])
     if config.image % (least := 2 ** (len(config.multipliers) - 1)):
         raise Refused(
             f"The U-Net halves an image {len(config.multipliers) - 1} times: the resolution must "
             f"be a multiple of {least}, and {config.image} is none."
+        )
+    if config.width % GROUPS:
+        raise Refused(
+            f"Each norm has {GROUPS} groups: the width must be a multiple of {GROUPS}, and "
+            f"{config.width} is none."
         )
     torch.manual_seed(context.seed)
     with context.device:

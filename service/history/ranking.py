@@ -4,7 +4,7 @@ A case is measured on some nights, so one case is surely faster than another onl
 is beyond what their numbers vary from night to night, by the noise of both series. Where a history
 is too short to tell its noise, a difference below `UNKNOWN_NOISE` says nothing, and none is sure.
 
-Another batch, resolution or sequence length is another training: such cases rank apart.
+Another batch, other samples or another size is another training: such cases rank apart.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def sizes(case: Case) -> dict[str, str]:
     return {
         name: value
         for name, value in case.axes.items()
-        if name == "batch" or (name in known and known[name].size)
+        if name in {"batch", "lengths"} or (name in known and known[name].size)
     }
 
 

@@ -16,7 +16,7 @@ from benchmarks.workload import Context, Recipe
 from benchmarks.workloads.nanogpt import GPT, Config
 
 CPU = torch.device("cpu")
-TINY = Config(layers=2, heads=2, width=64, length=32, vocabulary=256)
+TINY = Config(layers=2, head=32, width=64, length=32, vocabulary=256)
 
 
 def _error(value: Tensor, true: Tensor) -> float:

@@ -44,7 +44,7 @@ SMALL_GPT = """
 from benchmarks.workloads.nanogpt import build
 ITEM = "token"
 FACTS = {"input": "tokens"}
-PRESETS = {"tiny": {"batch": 2, "layers": 1, "heads": 4, "width": 128, "length": 128,
+PRESETS = {"tiny": {"batch": 2, "layers": 1, "head": 32, "width": 128, "length": 128,
                     "vocabulary": 1024, "text": 2_000_000}}
 """
 """nanoGPT with one layer: most of what a compiler does for four is the same four times."""

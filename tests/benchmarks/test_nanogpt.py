@@ -10,7 +10,7 @@ from benchmarks.data import UnusableData
 from benchmarks.workload import Context, Recipe
 from benchmarks.workloads import nanogpt
 
-SMALL = nanogpt.Config(layers=2, heads=2, width=32, length=16, vocabulary=300)
+SMALL = nanogpt.Config(layers=2, head=16, width=32, length=16, vocabulary=300)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_the_first_loss_is_that_of_a_uniform_guess(tiny: Recipe) -> None:
 
 def test_residual_projections_start_smaller() -> None:
     torch.manual_seed(0)
-    model = nanogpt.GPT(nanogpt.Config(layers=8, width=128, heads=4, length=8, vocabulary=300))
+    model = nanogpt.GPT(nanogpt.Config(layers=8, width=128, head=32, length=8, vocabulary=300))
     state = model.state_dict()
     assert state["transformer.h.3.mlp.c_fc.weight"].std().item() == pytest.approx(0.02, rel=0.05)
     assert state["transformer.h.3.mlp.c_proj.weight"].std().item() == pytest.approx(
@@ -103,7 +103,7 @@ def test_only_matrices_decay() -> None:
 
 def test_the_tiny_preset_learns_a_fixed_batch(tmp_path: Path, tiny: Recipe) -> None:
     torch.manual_seed(0)
-    model = nanogpt.GPT(nanogpt.Config(4, 4, 128, 128, 1024))
+    model = nanogpt.GPT(nanogpt.Config(4, 32, 128, 128, 1024))
     optimizer = tiny.optimizer(tiny.parameters(model), **tiny.optimizer_options)
     batch = torch.utils.data.default_collate([tiny.dataset[i] for i in range(tiny.batch)])
     losses = []

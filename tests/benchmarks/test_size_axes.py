@@ -1,4 +1,4 @@
-"""sequence= and resolution= build the workload with another size; all that follows from it does."""
+"""sequence=, resolution= and width= build the workload with another size; all that follows does."""
 
 from pathlib import Path
 
@@ -67,6 +67,37 @@ def test_the_unet_is_the_same_network_at_each_resolution(context: Context) -> No
         built(context, "unet", resolution="20")
 
 
+def test_a_wider_transformer_has_more_heads_of_the_same_size(context: Context) -> None:
+    wide = built(context, "nanogpt", width="160").model
+    assert wide.get_submodule("transformer.h.0.attn").heads == 160 // 32
+    shapes = {name: tuple(weight.shape) for name, weight in wide.state_dict().items()}
+    preset = built(context, "nanogpt").model.state_dict()
+    assert shapes.keys() == preset.keys()
+    assert shapes["transformer.h.0.mlp.c_fc.weight"] == (640, 160)
+
+
+def test_a_wider_unet_has_the_same_layers_and_trains(context: Context) -> None:
+    wide, preset = built(context, "unet", width="64"), built(context, "unet")
+    counts = [sum(w.numel() for w in one.model.parameters()) for one in (wide, preset)]
+    assert 3.5 < counts[0] / counts[1] < 4.0
+    batch = tuple(torch.stack([part]) for part in wide.dataset[0])
+    assert torch.isfinite(wide.loss(wide.model, batch))
+
+
+@pytest.mark.parametrize(
+    ("workload", "sentence"),
+    [
+        ("nanogpt", "Each head has 32 channels: the width must be a multiple of 32, and 80 is "),
+        ("unet", "Each norm has 32 groups: the width must be a multiple of 32, and 80 is none."),
+    ],
+)
+def test_a_width_that_cannot_be_shared_out_is_refused(
+    context: Context, workload: str, sentence: str
+) -> None:
+    with pytest.raises(catalog.Refused, match=sentence):
+        built(context, workload, width="80")
+
+
 @pytest.mark.parametrize(
     ("workload", "axes"),
     [
@@ -74,6 +105,9 @@ def test_the_unet_is_the_same_network_at_each_resolution(context: Context) -> No
         ("resnet50", {"resolution": "96"}),
         ("unet", {"resolution": "16"}),
         ("unet", {"resolution": "64"}),
+        ("nanogpt", {"width": "64"}),
+        ("nanogpt", {"width": "96", "sequence": "64"}),
+        ("unet", {"width": "64"}),
     ],
 )
 def test_the_formula_of_another_size_gives_what_is_counted_there(
@@ -105,9 +139,14 @@ def test_the_presets_own_size_is_the_default_and_not_named() -> None:
             "batch, files, image.",
         ),
         (
+            case("resnet50", width="64"),
+            "width=64 needs a workload whose PRESETS have the size width, and resnet50 has "
+            "batch, files, image.",
+        ),
+        (
             case("nanogpt", resolution="64"),
             "resolution=64 needs a workload whose PRESETS have the size image, and nanogpt has "
-            "batch, heads, layers, length, text, vocabulary, width.",
+            "batch, head, layers, length, text, vocabulary, width.",
         ),
     ],
 )

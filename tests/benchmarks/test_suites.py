@@ -61,9 +61,11 @@ def test_each_case_of_a_night_is_one_factor_from_a_baseline(workload: str) -> No
 
 
 def test_a_night_varies_every_axis_that_changes_a_step_and_most_from_both_baselines() -> None:
-    """Not the sizes, which are another training, nor the allocator, which changes room, not speed,
-    while memory is enough, nor kernels, which a user's own model brings."""
-    sizes = {"batch"} | {name for name, axis in catalog.axes().items() if axis.size}
+    """Not the sizes, which are another training, and shapes that follow from them, nor the
+    allocator, which changes room, not speed, while memory is enough, nor kernels, which a user's
+    own model brings."""
+    sizes = {"batch", "lengths", "dynamic"}
+    sizes |= {name for name, axis in catalog.axes().items() if axis.size}
     nights = [_night(workload) for workload in _TUNED]
     from_plain = {axis for plain, _, others in nights for axis in _factors(plain, others)}
     from_tuned = {axis for _, tuned, others in nights for axis in _factors(tuned, others)}

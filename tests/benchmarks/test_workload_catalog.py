@@ -22,7 +22,8 @@ def test_each_workload_declares_what_it_is() -> None:
     }
     assert entries["resnet50"].facts == {"input": "images", "attends": "no"}
     assert entries["unet"].facts == {"input": "images", "attends": "everywhere"}
-    assert entries["nanogpt"].facts == {"input": "tokens", "attends": "causally"}
+    tokens = {"input": "tokens", "attends": "causally", "real_lengths": "yes"}
+    assert entries["nanogpt"].facts == tokens
 
 
 def test_each_workload_has_the_presets_of_gpu_and_cpu() -> None:

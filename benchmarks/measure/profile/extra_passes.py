@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.contracts import Input, Pass, Phases, Profile, Protocol
+from benchmarks.measure import cycles
 from benchmarks.measure.profile import full_trace, modules, periodic, phases, recording, sample_cost
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.trainer import Trainer
@@ -14,6 +15,7 @@ from benchmarks.workload import Batch
 
 UNRELIABLE = "trace_unreliable"
 """Flag of a profile that slowed the host so much that its idle times say nothing."""
+SEVERAL_SHAPES = "A profile is of one step, and here batches of different lengths take turns."
 AGREEMENT = 0.10
 """Busy shares under the profiler and in SYNTH must agree this closely."""
 
@@ -53,7 +55,9 @@ def run(
             flags.append(phases.PERTURBED)
         reporter.tell("phases", 1.0)
         cost = _sample_cost(trainer, ring)
-    if protocol.profile or trace is not None:
+    if (protocol.profile or trace is not None) and cycles.several_shapes(ring):
+        profile = Profile(absent=SEVERAL_SHAPES)
+    elif protocol.profile or trace is not None:
         reporter.tell("profile", 1.0)
         profile = recording.profile(trainer, ring, trace)
         profile = periodic.with_costs(profile, synth.step_trace.values())

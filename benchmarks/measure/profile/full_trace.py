@@ -72,7 +72,8 @@ def _record(trainer: Trainer, seed: int, tell: Callable[[], None]) -> _Recorded:
     The loop is that of the timed passes. A pause lets the loader get ahead, so its queue is
     emptied before the steps; once more after them, for the batches that were made meanwhile.
     """
-    recipe = replace(trainer.recipe, dataset=Stamped(trainer.recipe.dataset))
+    plain = trainer.recipe
+    recipe = replace(plain, dataset=Stamped(plain.dataset, batch_source.collate(plain)))
     workers = int(recipe.loader_options.get("num_workers", 0))
     before, count = max(LEAST_WARM_UP, workers), max(recording.ACTIVE, workers + 1)
     stamps: list[Stamp] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -71,14 +72,18 @@ def perturbed(phases: Phases, synth: Pass) -> bool:
 
 
 def _steps(trainer: Trainer, feed: Iterator[Batch]) -> tuple[list[Laps], float]:
-    """Marks of each step, and the seconds of all steps; the host stays `_RUN_AHEAD` steps ahead."""
+    """Marks of each step, and the seconds of all steps; the host stays `_RUN_AHEAD` steps ahead.
+
+    At least `STEPS`, and whole cycles.
+    """
+    cycle = trainer.recipe.cycle
     new_mark = maker(trainer.device)
     done: list[Laps] = []
     start = new_mark()
     drain(trainer.device)
     start.record()
     with marked(trainer) as current:
-        for number in range(STEPS):
+        for number in range(math.ceil(STEPS / cycle) * cycle):
             if number > _RUN_AHEAD:
                 done[number - _RUN_AHEAD - 1].marks[-1][1].synchronize()
             laps = current[0] = Laps(new_mark)

@@ -291,7 +291,7 @@ def _threads_speedup(
 
 def _collate_s(recipe: Recipe, samples: Sequence[Any]) -> float:
     """Seconds to make a batch, for each of its samples."""
-    collate = getattr(recipe.dataset, "collate", default_collate)
+    collate = batch_source.collate(recipe, planned=False) or default_collate
     batch = list(itertools.islice(itertools.cycle(samples), recipe.batch))
     took_s = []
     for _ in range(ROUNDS):
@@ -303,9 +303,10 @@ def _collate_s(recipe: Recipe, samples: Sequence[Any]) -> float:
 
 def _step_cpu_s(trainer: Trainer, ring: Sequence[Batch]) -> float:
     """Processor seconds of this process per step, with batches at hand."""
+    steps = max(STEPS, trainer.recipe.cycle)
     feed = itertools.cycle(ring)
     from_s = time.process_time()
-    for batch in itertools.islice(feed, STEPS):
+    for batch in itertools.islice(feed, steps):
         trainer.step(trainer.place(batch))
     drain(trainer.device)
-    return (time.process_time() - from_s) / STEPS
+    return (time.process_time() - from_s) / steps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
 from typing import Any, NamedTuple, cast
 
 from torch.utils.data import Dataset, default_collate, get_worker_info
@@ -23,10 +23,11 @@ class Stamp(NamedTuple):
 
 
 class Stamped(Dataset[Any]):
-    """A data set in whose batches a `Stamp` stands beside what its own collate makes."""
+    """A data set in whose batches a `Stamp` stands beside what ``collate`` makes."""
 
-    def __init__(self, dataset: Dataset[Any]) -> None:
+    def __init__(self, dataset: Dataset[Any], collate: Callable[[Any], Any] | None = None) -> None:
         self.dataset = dataset
+        self._collate = collate or default_collate
 
     def __getattr__(self, name: str) -> Any:
         """Be the data set itself to a `worker_init_fn`."""
@@ -47,7 +48,7 @@ class Stamped(Dataset[Any]):
     def collate(self, read: tuple[Any, int, int]) -> tuple[Any, Stamp]:
         """Make the batch of what `__getitems__` has read."""
         samples, began_ns, read_ns = read
-        batch = (getattr(self.dataset, "collate", None) or default_collate)(samples)
+        batch = self._collate(samples)
         info = get_worker_info()
         worker = -1 if info is None else info.id
         return batch, Stamp(worker, os.getpid(), began_ns, read_ns, time.monotonic_ns())

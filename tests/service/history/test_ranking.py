@@ -174,7 +174,7 @@ def test_processes_of_one_night_do_not_tell_what_another_night_gives() -> None:
     assert best.best.series_id == "new"
 
 
-@pytest.mark.parametrize("size", [{"batch": "512"}, {"resolution": "32"}])
+@pytest.mark.parametrize("size", [{"batch": "512"}, {"resolution": "32"}, {"lengths": "real"}])
 def test_another_size_is_another_training_and_ranks_apart(size: dict[str, str]) -> None:
     small = measured(size, {40: 9_000.0}, id="small")
     fast = measured(size | BF16, {40: 18_000.0}, id="fast")

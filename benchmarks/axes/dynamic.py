@@ -1,0 +1,29 @@
+"""Shapes of batches whose samples differ in length: one, one for each batch, or a few.
+
+What fills a sample up counts for nothing: not in throughput, not in the loss, and with causal
+attention it changes no real token (`precision=fp8` aside, whose scale is of all of a tensor).
+"""
+
+from dataclasses import replace
+
+from benchmarks.workload import Recipe
+
+DEFAULT = "off"
+VALUES = {
+    "off": "every batch is padded to the preset's length: one shape",
+    "on": "each batch is padded to its longest sample; compiled once, for any length",
+    "bucketed": "each batch is padded to the next of four lengths; compiled once for each",
+}
+NEEDS = {
+    # FlexAttention is compiled by itself, for each shape anew.
+    "on": {
+        "lengths": ("real",),
+        "attention": ("auto", "math", "flash", "efficient", "cudnn"),
+    },
+    "bucketed": {"lengths": ("real",)},
+}
+
+
+def apply(value: str, recipe: Recipe) -> Recipe:
+    """Pad batches in that way."""
+    return replace(recipe, dynamic=value)

@@ -1,0 +1,134 @@
+"""Cycles of batches whose samples differ in length, each cycle with the lengths of the one before.
+
+Samplers that group by length sort the samples of a few batches and cut them into batches, so that
+little has to be filled up. So does this one, and it leaves no length to chance: those of a cycle
+are quantiles of the lengths of all samples. Batches in a row that make whole cycles thus have the
+same shapes and the same number of items, exactly, wherever they begin. Which sample comes is drawn
+among all of that length.
+
+What remains: the few samples of a rare length come again and again, and a length between two of the
+quantiles never comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Sampler
+
+from benchmarks.catalog.catalog import Refused
+from benchmarks.workload import Batch, RealLengths, Recipe
+
+BUCKETS = 4
+"""Lengths that `dynamic=bucketed` pads to, at most: torch compiles a function eight times."""
+ORDER = 8
+"""Seed of the order of the batches in a cycle, which is as mixed as that of any shuffle."""
+
+
+def lengths(recipe: Recipe) -> NDArray[np.int64]:
+    """The lengths of the samples of a cycle, [batches, samples of a batch], in their order."""
+    known = np.sort(_of_all(recipe))
+    slots = recipe.cycle * recipe.batch
+    middles = (2 * np.arange(slots) + 1) * len(known) // (2 * slots)
+    order = np.random.default_rng(ORDER).permutation(recipe.cycle)
+    planned: NDArray[np.int64] = known[middles].reshape(recipe.cycle, recipe.batch)[order]
+    return planned
+
+
+def items_per_step(recipe: Recipe) -> float:
+    """What throughput counts per step, the mean over a cycle; what fills samples up is none."""
+    if recipe.cycle == 1:
+        return recipe.batch * recipe.items_per_sample
+    return int(lengths(recipe).sum()) / recipe.cycle
+
+
+def several_shapes(batches: Iterable[Batch]) -> bool:
+    """Return True if the batches are not all of one shape."""
+    return len({tuple(part.shape for part in batch) for batch in batches}) > 1
+
+
+class Order(Sampler[int]):
+    """Indices of samples, cycle after cycle without end; the same seed gives the same order."""
+
+    def __init__(self, recipe: Recipe, seed: int) -> None:
+        self._of_all = _of_all(recipe)
+        self._planned = lengths(recipe).ravel()
+        self._seed = seed
+
+    def __iter__(self) -> Iterator[int]:
+        """Draw each sample among those that have its length."""
+        by_length = np.argsort(self._of_all, kind="stable")
+        sorted_lengths = self._of_all[by_length]
+        first = np.searchsorted(sorted_lengths, self._planned, "left")
+        after = np.searchsorted(sorted_lengths, self._planned, "right")
+        random = np.random.default_rng(self._seed)
+        while True:
+            yield from by_length[random.integers(first, after)].tolist()
+
+
+@dataclass(frozen=True)
+class Pad:
+    """Makes a batch of samples of different lengths: each is filled up at its end."""
+
+    fill: tuple[float, ...]
+    """Fills up each of a sample's tensors."""
+    to: tuple[int, ...] = ()
+    """Lengths of batches, ascending; where there is none, the longest sample's own."""
+    items: frozenset[int] = frozenset()
+    """Numbers of items that a batch may have; any, if there are none."""
+
+    def __call__(self, samples: Sequence[Sequence[Tensor]]) -> Batch:
+        """Fill up to the least length of ``to`` that is enough.
+
+        Raises:
+            Refused: the samples are not as long as their data set says.
+        """
+        given = [len(sample[0]) for sample in samples]
+        if self.items and sum(given) not in self.items:
+            raise Refused(
+                f"A batch has {sum(given)} items, and by the `lengths` of its data set it has "
+                f"{' or '.join(map(str, sorted(self.items)))}: throughput counts these, so each "
+                "sample must be as long as they say."
+            )
+        length = next((to for to in self.to if to >= max(given)), max(given))
+        parts = zip(zip(*samples, strict=True), self.fill, strict=True)
+        return tuple(_filled(part, fill, length) for part, fill in parts)
+
+
+def pad(recipe: Recipe, *, planned: bool = True) -> Pad:
+    """What makes the batches of ``recipe``; unless ``planned``, of any samples."""
+    data, of_cycle = _data(recipe), lengths(recipe)
+    longest = of_cycle.max(axis=1).tolist()
+    to = {"off": (data.most,), "bucketed": buckets(longest)}.get(recipe.dynamic, ())
+    items = frozenset(of_cycle.sum(axis=1).tolist()) if planned else frozenset[int]()
+    return Pad(tuple(data.fill), to, items)
+
+
+def buckets(longest: Sequence[int]) -> tuple[int, ...]:
+    """At most `BUCKETS` of the batches' lengths, so chosen that filling up to them adds least."""
+    kinds = sorted(set(longest))
+    if len(kinds) <= BUCKETS:
+        return tuple(kinds)
+    chosen = ((*some, kinds[-1]) for some in combinations(kinds[:-1], BUCKETS - 1))
+    return min(chosen, key=lambda to: sum(min(t for t in to if t >= own) for own in longest))
+
+
+def _filled(part: Sequence[Tensor], fill: float, length: int) -> Tensor:
+    batch = part[0].new_full((len(part), length, *part[0].shape[1:]), fill)
+    for row, sample in zip(batch, part, strict=True):
+        row[: len(sample)] = sample
+    return batch
+
+
+def _data(recipe: Recipe) -> RealLengths:
+    return cast(RealLengths, recipe.dataset)
+
+
+def _of_all(recipe: Recipe) -> NDArray[np.int64]:
+    return np.asarray(_data(recipe).lengths, dtype=np.int64)
