@@ -31,14 +31,17 @@ class GateCommand(TyperCommand):
 COMMAND = GateCommand
 
 
+Baseline = Annotated[
+    str | None,
+    typer.Option(
+        help="The revision to compare with; by default where this branch left the main branch."
+    ),
+]
+
+
 def gate(
     *,
-    baseline: Annotated[
-        str | None,
-        typer.Option(
-            help="The revision to compare with; by default where this branch left the main branch."
-        ),
-    ] = None,
+    baseline: Baseline = None,
     contender: Annotated[
         str | None,
         typer.Option(help="The revision under test; by default the commit checked out here."),

@@ -28,8 +28,8 @@ MOST_CHANGES = 2
 """Axes on which a candidate differs from the best case."""
 AUTO = "auto"
 """The preset under which cases wait whose device is not known."""
-_NOT_VARIED = ("batch", "kernel")
-"""Another training; a name that only the workload knows."""
+_NOT_VARIED = ("batch", "lengths", "kernel")
+"""Another training, two of them; a name that only the workload knows."""
 
 
 def explore(session: Session, request: SubmissionRequest, budget_s: float, now: datetime) -> int:

@@ -196,8 +196,8 @@ def _headline(kind: str, **facts: Any) -> str:
 _ONE_CODE = "{worker} has one code for both revisions, so they were not compared."
 
 _DEPLOY = (
-    "If they differ in what is measured, let the worker build them (THROUGHLINE_TARGETS), or deploy "
-    "a checkout of each and set THROUGHLINE_WORKER_TARGET there."
+    "If they differ in what is measured, let the worker build them (THROUGHLINE_TARGETS), or "
+    "deploy a checkout of each and set THROUGHLINE_WORKER_TARGET there."
 )
 
 WORDS: dict[str, Words] = {

@@ -86,7 +86,8 @@ def test_a_branch_is_compared_with_where_it_left_the_main_branch(tmp_path: Path)
     def git(*words: str) -> str:
         who = ("-c", "user.name=A", "-c", "user.email=a@example.org")
         command = ["git", *who, *words]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout.strip()
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
 
     git("init", "--quiet", "--initial-branch=main")
     assert fork_point(tmp_path) is None

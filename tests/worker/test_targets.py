@@ -24,7 +24,7 @@ from worker.supervisor import Station
 from worker.targets import builds as made
 from worker.targets import commands, definitions
 from worker.targets.builds import Builds
-from worker.targets.commands import Bounds, BuildFailed
+from worker.targets.commands import BuildFailed, BuildLimits
 from worker.targets.definitions import BadTargets, Repository
 from worker.targets.mirror import Mirror
 
@@ -228,12 +228,12 @@ def test_a_venv_of_its_own_is_refused(commit: Commit, build: Callable[..., Build
 
 
 def test_a_command_that_hangs_ends_with_all_that_it_started(tmp_path: Path):
-    bounds = Bounds(1.0, tmp_path, KEEP_B)
+    limits = BuildLimits(1.0, tmp_path, KEEP_B)
     seconds = f"98.{os.getpid()}"  # names the process that must be gone
     script = f"import subprocess, time; subprocess.Popen(['sleep', '{seconds}']); time.sleep(99)"
     from_s = time.monotonic()
     with pytest.raises(BuildFailed, match="took longer than 1 s"):
-        commands.run([sys.executable, "-c", script], bounds, tmp_path / "log")
+        commands.run([sys.executable, "-c", script], limits, tmp_path / "log")
     assert time.monotonic() - from_s < 15
     assert not [one for one in psutil.process_iter(["cmdline"]) if seconds in one.info["cmdline"]]
 
@@ -242,8 +242,8 @@ def test_a_build_sees_no_token_and_no_gpu(tmp_path: Path, monkeypatch: pytest.Mo
     for name in ("THROUGHLINE_TOKEN", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "GIT_DIR"):
         monkeypatch.setenv(name, "secret")
     show = "import os; print(sorted(os.environ.items()))"
-    bounds = Bounds(20.0, tmp_path, KEEP_B)
-    told = commands.run([sys.executable, "-c", show], bounds, tmp_path / "log")
+    limits = BuildLimits(20.0, tmp_path, KEEP_B)
+    told = commands.run([sys.executable, "-c", show], limits, tmp_path / "log")
     assert "'secret'" not in told
     assert "('CUDA_VISIBLE_DEVICES', '')" in told
 

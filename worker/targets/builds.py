@@ -20,7 +20,7 @@ from worker.targets.mirror import COMMIT, Mirror
 log = logging.getLogger(__name__)
 
 FETCH_EVERY_S = 15.0
-"""Shortest time between two looks at the repositories that nobody has asked for: CI pushes, and asks
+"""Shortest time between two looks at the repositories that nobody asked for: CI pushes, and asks
 for a gate soon after."""
 IN_USE_S = 3_600.0
 """A build that was used so lately is not removed."""

@@ -31,7 +31,7 @@ class BuildFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class BuildLimits:
     """The most that a command may take."""
 
     seconds: float
@@ -42,7 +42,7 @@ class Bounds:
 
 def run(
     command: Sequence[str],
-    bounds: Bounds,
+    limits: BuildLimits,
     log: Path,
     more: Mapping[str, str] | None = None,
     place: Path | None = None,
@@ -68,7 +68,7 @@ def run(
         ) as process,
     ):
         try:
-            printed = _await(process, bounds, name)
+            printed = _await(process, limits, name)
         except BaseException:
             process_tree.end(process_tree.Tree.of(process.pid, ""), 0.0, 10.0)
             raise
@@ -100,17 +100,17 @@ def environment() -> dict[str, str]:
     return kept | {"CUDA_VISIBLE_DEVICES": "", "GIT_TERMINAL_PROMPT": "0"}
 
 
-def _await(process: subprocess.Popen[bytes], bounds: Bounds, name: str) -> str:
-    until_s = time.monotonic() + bounds.seconds
+def _await(process: subprocess.Popen[bytes], limits: BuildLimits, name: str) -> str:
+    until_s = time.monotonic() + limits.seconds
     printed = None
     while printed is None:
         with suppress(subprocess.TimeoutExpired):
             printed, _ = process.communicate(timeout=LOOK_S)
-        if not fits(bounds.folder, int(bounds.disk_b)):
-            gib = bounds.disk_b / 2**30
+        if not fits(limits.folder, int(limits.disk_b)):
+            gib = limits.disk_b / 2**30
             raise BuildFailed(f"`{name}` needs more than {gib:g} GiB of disk, or too many files.")
         if printed is None and time.monotonic() > until_s:
-            raise BuildFailed(f"`{name}` took longer than {bounds.seconds:g} s.")
+            raise BuildFailed(f"`{name}` took longer than {limits.seconds:g} s.")
     return printed.decode(errors="replace")
 
 

@@ -8,7 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from worker.targets.commands import Bounds, BuildFailed, run
+from worker.targets.commands import BuildFailed, BuildLimits, run
 from worker.targets.definitions import Repository
 
 LOCK = "uv.lock"
@@ -44,9 +44,9 @@ def _make(project: Path, environment: Path, repository: Repository, python: str,
         "UV_PYTHON": python,
         "UV_PYTHON_DOWNLOADS": "never",
     }
-    bounds = Bounds(repository.build_s, part, repository.disk_gib * 2**30)
+    limits = BuildLimits(repository.build_s, part, repository.disk_gib * 2**30)
     try:
-        run([_uv(), *_SYNC, "--project", str(project)], bounds, log, more, project)
+        run([_uv(), *_SYNC, "--project", str(project)], limits, log, more, project)
         part.rename(environment)
     finally:
         shutil.rmtree(part, ignore_errors=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from worker.targets.commands import Bounds, BuildFailed, run
+from worker.targets.commands import BuildFailed, BuildLimits, run
 from worker.targets.definitions import Repository
 
 COMMIT = re.compile(r"[0-9a-f]{7,40}")
@@ -33,7 +33,7 @@ class Mirror:
         self._folder = folder
         self._repository = repository
         self._log = log
-        self._bounds = Bounds(repository.build_s, folder, repository.disk_gib * 2**30)
+        self._bounds = BuildLimits(repository.build_s, folder, repository.disk_gib * 2**30)
 
     def fetch(self) -> None:
         """Bring the allowed refs up to date; one that is gone goes here as well.
@@ -80,12 +80,12 @@ class Mirror:
             if _leads_out(path, leads_to):
                 raise BuildFailed(f"its link {path[:200]} leads out of it, to {leads_to[:200]}.")
         index = to.with_name(f"{to.name}.index")
-        bounds = Bounds(self._repository.build_s, to, self._repository.disk_gib * 2**30)
+        limits = BuildLimits(self._repository.build_s, to, self._repository.disk_gib * 2**30)
         there = (f"--git-dir={self._folder}", f"--work-tree={to}")
         more = _NO_LARGE_FILES | {"GIT_INDEX_FILE": str(index)}
         try:
-            run([*_GIT, *there, "read-tree", commit], bounds, self._log, more, to)
-            run([*_GIT, *there, "checkout-index", "--all"], bounds, self._log, more, to)
+            run([*_GIT, *there, "read-tree", commit], limits, self._log, more, to)
+            run([*_GIT, *there, "checkout-index", "--all"], limits, self._log, more, to)
         finally:
             index.unlink(missing_ok=True)
 
