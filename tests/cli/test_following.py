@@ -195,6 +195,7 @@ def test_the_names_of_schedules_can_be_read_on_a_narrow_terminal(
         "project": "",
         "created_at": "2026-11-20T00:00:00Z",
         "revision_rule": "latest",
+        "explore_s": 0.0,
         "requires": {"device": "cuda"},
         "enabled": True,
         "next_due_at": "2026-11-24T02:00:00Z",

@@ -235,7 +235,8 @@ def test_a_command_that_hangs_ends_with_all_that_it_started(tmp_path: Path):
     with pytest.raises(BuildFailed, match="took longer than 1 s"):
         commands.run([sys.executable, "-c", script], limits, tmp_path / "log")
     assert time.monotonic() - from_s < 15
-    assert not [one for one in psutil.process_iter(["cmdline"]) if seconds in one.info["cmdline"]]
+    lines = [one.info["cmdline"] or [] for one in psutil.process_iter(["cmdline"])]
+    assert not [line for line in lines if seconds in line]
 
 
 def test_a_build_sees_no_token_and_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
