@@ -256,6 +256,8 @@ def test_outside_a_checkout_the_option_that_gate_has_is_named(
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     with pytest.raises(Stop, match=r"name the version under test with --contender\."):
         order(contender=None).request()
+    with pytest.raises(Stop, match="No commit is known where this branch left the main branch"):
+        order(baseline=None).request()
 
 
 def test_a_policy_file_and_options_beside_it_are_wrong_usage(tmp_path: Path) -> None:
