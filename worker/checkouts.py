@@ -21,6 +21,8 @@ NAME_DEPTH = 4
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]{0,99}")
 _NOTHING = object()
 """Value before the first look, so that the first look always reports."""
+ENOUGH_S = 5.0
+"""Longest wait for a look that is under way: what it runs ends with the worker."""
 LOOK_S = 1.0
 """Pause between two looks: a gate may follow a deployment at once."""
 
@@ -40,6 +42,9 @@ class Checkouts:
         self._folder = before[: len(before) - len(self._before)]
         self._rest = after[len(self._after) :]
         self._whole: set[tuple[str, int]] = set()
+
+    def refresh(self) -> None:
+        """Do nothing: to look at folders takes no time."""
 
     def revisions(self) -> tuple[str, ...] | None:
         """Their names, sorted; None if there are more than an introduction may name."""
@@ -85,6 +90,9 @@ class Checkouts:
 class HasRevisions(Protocol):
     """What knows the revisions that a worker can measure."""
 
+    def refresh(self) -> None:
+        """Look again, where that takes long; nobody waits for it."""
+
     def revisions(self) -> tuple[str, ...] | None:
         """Their names, sorted; None if there are too many."""
 
@@ -110,10 +118,11 @@ class Deployments:
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        self._thread.join()
+        self._thread.join(ENOUGH_S)
 
     def _watch(self) -> None:
         while not self._ended.wait(LOOK_S):
+            self._checkouts.refresh()
             revisions = self._checkouts.revisions()
             if revisions != self._reported:
                 # The loop that claims jobs handles an absent service, and a refusal.

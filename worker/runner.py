@@ -47,7 +47,6 @@ class Runner:
         """
         if refusal := refused(spec.case.workload, self._settings.allowed_models):
             return without_numbers(spec, Status.UNSUPPORTED, refusal)
-        until_s = min(time.monotonic() + spec.timeout_s, local.until_s)
         measure = self._alone.measure if spec.duet is None else self._pairs.measure
         try:
             with (
@@ -56,7 +55,7 @@ class Runner:
                 self._caches.of(group, spec) as kept,
             ):
                 caches = local.caches or kept
-                launch = self._launch(spec, folder, until_s, watch, caches, local)
+                launch = self._launch(spec, folder, watch, caches, local)
                 run = run_of(spec, self._settings)
                 return sendable(run, measure(launch))
         except TargetAbsent as absent:
@@ -69,11 +68,14 @@ class Runner:
         self,
         spec: JobSpec,
         folder: Path,
-        until_s: float,
         watch: Watch,
         caches: Path | None,
         local: Local,
     ) -> Launch:
         target = target_of(self._settings, spec.revision)
+        if spec.duet is not None:
+            target_of(self._settings, spec.duet.baseline)
+        # What was not there is built by now: that takes no time of the job's.
+        until_s = min(time.monotonic() + spec.timeout_s, local.until_s)
         first_c = self.station.device.temperature_c()
         return Launch(spec, target, folder, until_s, watch, first_c, caches, local)

@@ -31,6 +31,8 @@ PAIR = 0.1
 nothing of pairs, and a layout may pay with half precision only: so large it is taken beforehand."""
 LEAST_GAIN = 0.0001
 """Expected gain, on the logarithm, below which a case is not worth trying."""
+MOST_TRIALS = 50
+"""Trials of one plan: each is chosen anew among all candidates."""
 LEVEL = 10.0
 """Standard deviation of the level of all rates: so wide that what was measured sets it."""
 
@@ -72,6 +74,8 @@ def plan(
     planned: list[Trial] = []
     known, left = list(measured), list(lasts_s)
     while left := [(case, lasts) for case, lasts in left if lasts <= budget_s]:
+        if len(planned) == MOST_TRIALS:
+            break
         worth = expected_gains(known, [case for case, _ in left])
         pairs = zip(worth, (lasts for _, lasts in left), strict=True)
         trial, lasts = max(pairs, key=lambda pair: pair[0].gain / pair[1])

@@ -23,8 +23,9 @@ from service.wording.overtaken import beside, case_name
 def ranked(session: Session, analysed: Collection[str], now: datetime) -> list[BestCase]:
     """Rank the workloads that these series are of, as far as they are of throughput; reads only."""
     query = select(SeriesRow.case).where(SeriesRow.id.in_(analysed), SeriesRow.metric == METRIC)
-    workloads = sorted({case["workload"] for case in session.scalars(query)})
-    return [best for workload in workloads for best in best_cases(session, now, workload)]
+    workloads = {case["workload"] for case in session.scalars(query)}
+    found = best_cases(session, now) if workloads else []
+    return [best for best in found if best.workload in workloads]
 
 
 def watch(session: Session, rankings: Sequence[BestCase], now: datetime) -> list[str]:
@@ -58,13 +59,11 @@ def _close_if_over(
     """Close a finding once another case is surely faster, or once it is no news any more."""
     series = name_of(session.get_one(SeriesRow, row.measured["series"][0]))
     best = next((best for best in rankings if is_ranked_in(series, best)), None)
-    if best is None:
-        return
-    leading = [best.best, *best.as_good]
-    if series.id not in [case.series_id for case in leading]:
+    leading = [best.best, *best.as_good] if best else []
+    if best and series.id not in [case.series_id for case in leading]:
         said = "another case is the fastest now"
     elif now - row.opened_at > BEFORE:
-        said = f"it has been the fastest for {BEFORE.days} days"
+        said = f"no news after {BEFORE.days} days"
     else:
         return
     lifecycle.act(session, row.id, "resolve", lifecycle.SYSTEM_ACTOR, now, detail=said)

@@ -107,13 +107,28 @@ def look(database: Database, daily: int = DAILY) -> Looked:
     with database.reading() as session:
         compared = compare_nodes(session)
         likely = growing(Histories(session), analysed)
-        rankings = fastest_cases.ranked(session, analysed, now_of(session))
     with database.writing() as session:
         alone(session, _FINDINGS)
         now = now_of(session)
         looked = conclude(session, due.notes, news, compared, now, daily, likely)
-        overtaken = fastest_cases.watch(session, rankings, now)
-        return replace(looked, opened=(*looked.opened, *overtaken))
+    return replace(looked, opened=(*looked.opened, *_overtaken(database, analysed)))
+
+
+def _overtaken(database: Database, analysed: Sequence[str]) -> list[str]:
+    """Tell of cases that overtook the best; whatever is wrong there holds no other finding up."""
+    try:
+        with database.reading() as session:
+            rankings = fastest_cases.ranked(session, analysed, now_of(session))
+        if not rankings:
+            return []
+        with database.writing() as session:
+            alone(session, _FINDINGS)
+            return fastest_cases.watch(session, rankings, now_of(session))
+    except Exception as error:
+        if passes(error):  # the next look tells of it
+            raise
+        log.exception("the fastest cases cannot be ranked")
+        return []
 
 
 def _analyse_group(database: Database, group: Sequence[tuple[str, datetime]]) -> list[str]:

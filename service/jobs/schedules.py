@@ -22,6 +22,7 @@ from sqlalchemy.orm import Session
 from benchmarks import contracts
 from benchmarks.catalog import catalog, suites
 from service import errors, models
+from service.database.failures import passes
 from service.database.session import insert_if_absent, now_of
 from service.history import revisions
 from service.jobs.explore import explore
@@ -264,8 +265,15 @@ def _explore(
     if row.explore_s == 0:
         return
     beside = {"suite": None, "source": f"explore:{row.name}"[:64]}
-    cases = explore(session, request.model_copy(update=beside), row.explore_s, now)
-    log.info("schedule %s explores %d cases", row.name, cases)
+    try:
+        with session.begin_nested():
+            cases = explore(session, request.model_copy(update=beside), row.explore_s, now)
+    except Exception as error:
+        if passes(error):  # the database, not what was chosen
+            raise
+        log.exception("schedule %s could not explore", row.name)
+    else:
+        log.info("schedule %s explores %d cases", row.name, cases)
 
 
 def _submit(

@@ -23,6 +23,7 @@ from worker.settings import Settings
 from worker.supervisor import Station
 from worker.targets import builds as made
 from worker.targets import commands, definitions
+from worker.targets import mirror as mirrors
 from worker.targets.builds import Builds
 from worker.targets.commands import BuildFailed, BuildLimits
 from worker.targets.definitions import BadTargets, Repository
@@ -100,6 +101,7 @@ def test_a_commit_is_built_once_with_its_own_files(commit: Commit, build: Callab
     assert builds.folder_of(second[:10]) == folders[1]
     assert builds.folder_of("2026-11-20") is None
     assert builds.revisions() == tuple(sorted((first, second)))
+    assert build(refs=["refs/heads/gone", "refs/heads/main"]).revisions() == builds.revisions()
 
 
 def test_what_comes_later_is_fetched_when_it_is_asked_for(
@@ -107,6 +109,8 @@ def test_what_comes_later_is_fetched_when_it_is_asked_for(
 ):
     commit(a__py="1\n")
     builds = build()
+    assert builds.revisions() == ()  # whoever introduces the worker waits for no repository
+    builds.refresh()
     assert len(builds.revisions()) == 1
     later = commit(a__py="2\n")
     assert builds.folder_of(later)
@@ -128,7 +132,7 @@ def test_only_commits_that_allowed_refs_reach_are_built(
         lost = commit(a__py="3\n")
         assert builds._find(lost)
         git(origin, "reset", "--quiet", "--hard", base)
-        builds._fetch("ours")
+        builds._fetch("ours", 60.0)
     with pytest.raises(BuildFailed, match=r"is in no repository of this worker's targets \(ours\)"):
         builds.folder_of(lost)
 
@@ -219,6 +223,76 @@ def test_a_repository_that_is_too_large_is_given_up(
     assert "`git fetch` needs more than 0.000976562 GiB of disk" in caplog.text
 
 
+def test_a_branch_that_is_named_like_an_abbreviation_is_not_taken_for_it(
+    commit: Commit, build: Callable[..., Builds], origin: Path
+):
+    asked, other = commit(a__py="1\n"), commit(a__py="2\n")
+    git(origin, "branch", asked[:8], other)
+    with pytest.raises(BuildFailed, match="is in no repository"):
+        build().folder_of(asked[:8])
+    folder = build().folder_of(asked)
+    assert folder
+    assert (folder / "a.py").read_text() == "1\n"
+
+
+def test_no_reference_replaces_a_commit(commit: Commit, build: Callable[..., Builds], origin: Path):
+    asked, other = commit(a__py="1\n"), commit(a__py="2\n")
+    git(origin, "replace", asked, other)
+    folder = build(refs=["refs/*"]).folder_of(asked)
+    assert folder
+    assert (folder / "a.py").read_text() == "1\n"
+
+
+def test_links_that_lead_out_over_a_link_are_refused(
+    commit: Commit, build: Callable[..., Builds], origin: Path
+):
+    (origin / "a" / "b").mkdir(parents=True)
+    (origin / "a" / "b" / "s").symlink_to("../..")
+    (origin / "src").symlink_to("a/b/s/../../../outside")
+    one = commit(a__py="1\n")
+    with pytest.raises(BuildFailed, match="its link src leads out of it"):
+        build(path="src").folder_of(one)
+
+
+def test_a_long_link_and_a_loud_command_are_given_up(
+    commit: Commit,
+    build: Callable[..., Builds],
+    origin: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    (origin / "link").symlink_to("a" * 4_000)
+    monkeypatch.setattr(mirrors, "LONGEST_LINK_B", 100)
+    one = commit(a__py="1\n")
+    with pytest.raises(BuildFailed, match="its link link is too long"):
+        build().folder_of(one)
+    monkeypatch.setattr(commands, "PRINTED_B", 2**20)
+    shout = "import time\nwhile True: print('x' * 2**16, flush=True); time.sleep(0.001)"
+    for to in ("", "import sys; sys.stdout = sys.stderr\n"):
+        with pytest.raises(BuildFailed, match="printed more than 1 MiB"):
+            commands.run([sys.executable, "-c", to + shout], BuildLimits(20.0), tmp_path / "log")
+
+
+def test_a_mirror_beyond_its_limit_is_forgotten_and_stops_nothing(
+    commit: Commit, build: Callable[..., Builds], origin: Path
+):
+    one = commit(a__py="1\n")
+    assert build().folder_of(one)
+    (origin / "blob").write_bytes(os.urandom(3 * 2**20))
+    commit(a__py="2\n")
+    small = build(disk_gib=2**-10)
+    small.refresh()
+    assert small.revisions() == ()
+    assert small.folder_of(one)
+
+
+def test_a_dangling_venv_is_refused_too(commit: Commit, build: Callable[..., Builds], origin: Path):
+    (origin / ".venv").symlink_to("nowhere")
+    one = commit(a__py="1\n")
+    with pytest.raises(BuildFailed, match=r"it has a \.venv of its own\."):
+        build().folder_of(one)
+
+
 def test_a_venv_of_its_own_is_refused(commit: Commit, build: Callable[..., Builds], origin: Path):
     (origin / ".venv" / "bin").mkdir(parents=True)
     (origin / ".venv" / "bin" / "python").write_text("#!/bin/sh\n")
@@ -228,7 +302,7 @@ def test_a_venv_of_its_own_is_refused(commit: Commit, build: Callable[..., Build
 
 
 def test_a_command_that_hangs_ends_with_all_that_it_started(tmp_path: Path):
-    limits = BuildLimits(1.0, tmp_path, KEEP_B)
+    limits = BuildLimits(1.0)
     seconds = f"98.{os.getpid()}"  # names the process that must be gone
     script = f"import subprocess, time; subprocess.Popen(['sleep', '{seconds}']); time.sleep(99)"
     from_s = time.monotonic()
@@ -243,7 +317,7 @@ def test_a_build_sees_no_token_and_no_gpu(tmp_path: Path, monkeypatch: pytest.Mo
     for name in ("THROUGHLINE_TOKEN", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "GIT_DIR"):
         monkeypatch.setenv(name, "secret")
     show = "import os; print(sorted(os.environ.items()))"
-    limits = BuildLimits(20.0, tmp_path, KEEP_B)
+    limits = BuildLimits(20.0)
     told = commands.run([sys.executable, "-c", show], limits, tmp_path / "log")
     assert "'secret'" not in told
     assert "('CUDA_VISIBLE_DEVICES', '')" in told
@@ -282,6 +356,8 @@ def test_commits_with_the_same_lock_share_an_environment(
     calls = uv.read_text().splitlines()
     assert len(calls) == 2
     assert all("--frozen --no-build --no-install-project" in call for call in calls)
+    # The repository's configuration names folders to write to, and has the new Python started.
+    assert all("--no-config --no-compile-bytecode" in call for call in calls)
 
 
 def test_what_cannot_be_installed_is_told_with_uvs_words_and_leaves_nothing(

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import math
 import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from worker.checkouts import MOST_REVISIONS
 from worker.targets.commands import BuildFailed
 from worker.targets.definitions import Install, Repository
-from worker.targets.environment import environment_of
+from worker.targets.environment import CACHE, environment_of
 from worker.targets.mirror import COMMIT, Mirror
 
 log = logging.getLogger(__name__)
@@ -22,8 +23,10 @@ log = logging.getLogger(__name__)
 FETCH_EVERY_S = 15.0
 """Shortest time between two looks at the repositories that nobody asked for: CI pushes, and asks
 for a gate soon after."""
-IN_USE_S = 3_600.0
-"""A build that was used so lately is not removed."""
+UNASKED_S = 30.0
+"""Longest such look."""
+IN_USE_S = 86_400.0
+"""A build that was used so lately is not removed: a job may take a day."""
 VENV = ".venv"
 
 
@@ -52,6 +55,20 @@ class Builds:
         os.utime(folder)
         return folder / self._targets[name].path
 
+    def refresh(self) -> None:
+        """Look at the repositories, unless that was done lately."""
+        now_s = time.monotonic()
+        if self._fetched_s is None or now_s - self._fetched_s >= FETCH_EVERY_S:
+            self._fetched_s = now_s
+            for name in self._targets:
+                self._fetch(name, UNASKED_S)
+
+    def revisions(self) -> tuple[str, ...]:
+        """The newest commits that are known and may be asked for."""
+        share = MOST_REVISIONS // max(1, len(self._targets))
+        newest = (self._mirror(name).newest(share) for name in self._targets)
+        return tuple(sorted({commit for commits in newest for commit in commits}))
+
     def _built(self, revision: str) -> tuple[str, Path] | None:
         folders = ((name, self._checkouts(name) / revision) for name in self._targets)
         return next((found for found in folders if found[1].is_dir()), None)
@@ -72,32 +89,31 @@ class Builds:
                 self._remove_unused()
         return name, folder
 
-    def revisions(self) -> tuple[str, ...]:
-        """The newest commits that may be asked for; looks at the repositories now and then."""
-        now_s = time.monotonic()
-        if self._fetched_s is None or now_s - self._fetched_s >= FETCH_EVERY_S:
-            self._fetched_s = now_s
-            for name in self._targets:
-                self._fetch(name)
-        share = MOST_REVISIONS // max(1, len(self._targets))
-        newest = (self._mirror(name).newest(share) for name in self._targets)
-        return tuple(sorted({commit for commits in newest for commit in commits}))
-
     def _find(self, revision: str) -> tuple[str, str] | None:
+        """Find the target and the whole id of a commit; fetch if it is not known.
+
+        Raises:
+            BuildFailed: the name is an abbreviation that fits more than one.
+        """
         for fetches in (False, True):
-            for name in self._targets:
-                if fetches:
-                    self._fetch(name)
-                if commit := self._mirror(name).commit(revision):
-                    return name, commit
+            if fetches:
+                for name in self._targets:
+                    self._fetch(name, math.inf)
+            commits = {name: self._mirror(name).commit(revision) for name in self._targets}
+            found = [(name, commit) for name, commit in commits.items() if commit]
+            if len({commit for _, commit in found}) > 1:
+                named = " or ".join(commit for _, commit in found)
+                raise BuildFailed(f"{revision} may be {named}: name the whole commit.")
+            if found:
+                return found[0]
         return None
 
-    def _fetch(self, name: str) -> None:
+    def _fetch(self, name: str, limit_s: float) -> None:
         """Fetch a repository; one that cannot be reached keeps what is known of it."""
         try:
             with self._alone(name):
-                self._mirror(name).fetch()
-        except BuildFailed as failed:
+                self._mirror(name).fetch(limit_s)
+        except (BuildFailed, OSError) as failed:
             log.warning("The repository of the target %s was not fetched: %s", name, failed)
 
     def _build(self, name: str, commit: str, folder: Path) -> None:
@@ -109,11 +125,10 @@ class Builds:
         try:
             self._mirror(name).export(commit, part)
             inside = part / repository.path
-            if not inside.is_dir() or (inside / VENV).exists():
-                fault = (
-                    f"has a {VENV} of its own" if inside.is_dir() else f"has no {repository.path}"
-                )
-                raise BuildFailed(f"it {fault}.")
+            if not inside.is_dir() or not inside.resolve().is_relative_to(part.resolve()):
+                raise BuildFailed(f"it has no folder {repository.path}.")
+            if os.path.lexists(inside / VENV):
+                raise BuildFailed(f"it has a {VENV} of its own.")
             if repository.install is Install.UV_SYNC:
                 kept, said = self._folder / "environments", self._log(name)
                 environment = environment_of(part, repository, self._python, kept, said)
@@ -128,26 +143,45 @@ class Builds:
             shutil.rmtree(part, ignore_errors=True)
 
     def _remove_halves(self) -> None:
-        """Remove what a build left that was killed: nobody else builds now."""
-        for half in self._folder.glob("checkouts/*/*.part*"):
+        """Remove what a build or a removal left that was killed: nobody else builds now."""
+        for half in (*self._folder.glob("checkouts/*/*.part*"), *self._environments("*.part")):
             shutil.rmtree(half, ignore_errors=True)
 
     def _remove_unused(self) -> None:
-        """Remove the files that were not used for longest, then environments of no files."""
-        left = sorted(self._folder.glob("checkouts/*/*"), key=lambda one: one.stat().st_mtime)
-        while left and self._size_b() > self._keep_b and _is_old(left[0]):
-            shutil.rmtree(left.pop(0), ignore_errors=True)
-        if self._size_b() <= self._keep_b:
-            return
-        linked = {venv.resolve() for one in left for venv in one.glob(f"**/{VENV}")}
-        for environment in sorted(self._folder.glob("environments/*")):
-            if environment.resolve() not in linked and _is_old(environment):
-                shutil.rmtree(environment, ignore_errors=True)
+        """Remove the files that were not used for longest, then environments of no files.
+
+        What cannot be removed stays until the next build.
+        """
+        try:
+            left = sorted(self._folder.glob("checkouts/*/*"), key=lambda one: one.stat().st_mtime)
+            while left and self._size_b() > self._keep_b and _is_old(left[0]):
+                _remove(left.pop(0))
+            if self._size_b() <= self._keep_b:
+                return
+            linked = {self._environment(one) for one in left}
+            for environment in self._environments("*"):
+                if environment.name not in linked and _is_old(environment):
+                    _remove(environment)
+            shutil.rmtree(self._folder / CACHE, ignore_errors=True)
+        except OSError as error:
+            log.warning("Not all builds that nobody uses could be removed: %s.", error)
+
+    def _environment(self, folder: Path) -> str:
+        """Name the environment of a commit's files; empty if it has none."""
+        target = self._targets.get(folder.parent.name)
+        venv = folder / (target.path if target else ".") / VENV
+        return venv.readlink().name if venv.is_symlink() else ""
+
+    def _environments(self, pattern: str) -> list[Path]:
+        return sorted(self._folder.glob(f"environments/{pattern}"))
 
     def _size_b(self) -> float:
-        folders = (self._folder / "checkouts", self._folder / "environments")
-        files = (path for folder in folders for path in folder.rglob("*"))
-        return float(sum(path.lstat().st_blocks * 512 for path in files))
+        total_b = 0
+        for folder in ("checkouts", "environments", CACHE):
+            for path in (self._folder / folder).rglob("*"):
+                with suppress(OSError):  # it has gone meanwhile
+                    total_b += path.lstat().st_blocks * 512
+        return float(total_b)
 
     def _checkouts(self, name: str) -> Path:
         return self._folder / "checkouts" / name
@@ -167,6 +201,13 @@ class Builds:
         with (self._folder / f"{what}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+
+def _remove(folder: Path) -> None:
+    """Take the name away first: half of a build is none."""
+    half = folder.with_name(f"{folder.name}.part")
+    folder.rename(half)
+    shutil.rmtree(half, ignore_errors=True)
 
 
 def _is_old(folder: Path) -> bool:

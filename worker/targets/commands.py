@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +18,10 @@ from worker.child.resource_limits import fits
 
 LOOK_S = 1.0
 LAST_LINES = 3
+LOG_KEPT_B = 2**20
+"""A larger log is begun anew."""
+PRINTED_B = 64 * 2**20
+"""Most that a command may print, or say: neither may fill memory or disk."""
 """Lines of a log that a failure quotes."""
 LONGEST_LINE = 300
 _SECRET = ("TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "API_KEY")
@@ -35,9 +41,10 @@ class BuildLimits:
     """The most that a command may take."""
 
     seconds: float
-    folder: Path
-    """The folder that it fills."""
-    disk_b: float
+    folders: tuple[Path, ...] = ()
+    """The folders that it fills, if any."""
+    disk_b: float = math.inf
+    """Of each of them."""
 
 
 def run(
@@ -55,26 +62,27 @@ def run(
         BuildFailed: it cannot be started, fails, or takes too long or too much.
     """
     name = " ".join([Path(command[0]).name, *_subcommand(command)])
-    with (
-        log.open("ab") as said,
-        subprocess.Popen(
+    mode = "wb" if log.exists() and log.stat().st_size > LOG_KEPT_B else "ab"
+    with log.open(mode) as said, tempfile.TemporaryFile() as printed:
+        process = subprocess.Popen(
             [*guarded(Containment.PROCESS_GROUP, TASKS), *command],
             cwd=place,
             env=environment() | dict(more or {}),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=printed,
             stderr=said,
             start_new_session=True,
-        ) as process,
-    ):
+        )
         try:
-            printed = _await(process, limits, name)
+            _await(process, limits, name, (printed.fileno(), said.fileno()))
         except BaseException:
             process_tree.end(process_tree.Tree.of(process.pid, ""), 0.0, 10.0)
+            process.wait()
             raise
-    if process.returncode != 0:
-        raise BuildFailed(f"`{name}` failed: {_last_words(log)}")
-    return printed
+        if process.returncode != 0:
+            raise BuildFailed(f"`{name}` failed: {_last_words(log)}")
+        printed.seek(0)
+        return printed.read().decode(errors="replace")
 
 
 def _subcommand(command: Sequence[str]) -> Iterator[str]:
@@ -100,20 +108,26 @@ def environment() -> dict[str, str]:
     return kept | {"CUDA_VISIBLE_DEVICES": "", "GIT_TERMINAL_PROMPT": "0"}
 
 
-def _await(process: subprocess.Popen[bytes], limits: BuildLimits, name: str) -> str:
+def _await(
+    process: subprocess.Popen[bytes], limits: BuildLimits, name: str, outputs: Sequence[int]
+) -> None:
     until_s = time.monotonic() + limits.seconds
-    printed = None
-    while printed is None:
+    ended = False
+    while not ended:
         with suppress(subprocess.TimeoutExpired):
-            printed, _ = process.communicate(timeout=LOOK_S)
-        if not fits(limits.folder, int(limits.disk_b)):
+            process.wait(timeout=LOOK_S)
+            ended = True
+        if any(not fits(folder, int(limits.disk_b)) for folder in limits.folders):
             gib = limits.disk_b / 2**30
             raise BuildFailed(f"`{name}` needs more than {gib:g} GiB of disk, or too many files.")
-        if printed is None and time.monotonic() > until_s:
+        if any(os.fstat(output).st_size > PRINTED_B for output in outputs):
+            raise BuildFailed(f"`{name}` printed more than {PRINTED_B >> 20} MiB.")
+        if not ended and time.monotonic() > until_s:
             raise BuildFailed(f"`{name}` took longer than {limits.seconds:g} s.")
-    return printed.decode(errors="replace")
 
 
 def _last_words(log: Path) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines()[-LAST_LINES:]
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - LAST_LINES * LONGEST_LINE * 4))
+        lines = file.read().decode(errors="replace").strip().splitlines()[-LAST_LINES:]
     return " / ".join(line.strip()[:LONGEST_LINE] for line in lines) or "it said nothing."

@@ -8,15 +8,19 @@ import shutil
 import sys
 from pathlib import Path
 
+from worker.child.resource_limits import fits
 from worker.targets.commands import BuildFailed, BuildLimits, run
 from worker.targets.definitions import Repository
 
-LOCK = "uv.lock"
+LOCK, CACHE = "uv.lock", "cache"
 _SYNC = (
     *("sync", "--frozen", "--no-build", "--no-install-project", "--no-install-workspace"),
     *("--no-dev", "--no-progress", "--quiet", "--link-mode=copy"),
+    *("--no-config", "--no-compile-bytecode"),
 )
-"""From the lock as it is, and from wheels: no code of the repository or of a package runs."""
+"""From the lock as it is, and from wheels: no code of the repository or of a package runs. Its own
+configuration is left out: it names folders to write to, and has the new Python started."""
+LARGEST_LOCK_B = 32 * 2**20
 
 
 def environment_of(files: Path, repository: Repository, python: str, kept: Path, log: Path) -> Path:
@@ -28,6 +32,10 @@ def environment_of(files: Path, repository: Repository, python: str, kept: Path,
     project = next((at for at in (files / repository.path, files) if (at / LOCK).is_file()), None)
     if project is None:
         raise BuildFailed(f'it has no {LOCK}, which install = "{repository.install}" needs.')
+    if not project.resolve().is_relative_to(files.resolve()) or (project / LOCK).is_symlink():
+        raise BuildFailed(f"its {LOCK} is a link, or lies behind one.")
+    if (project / LOCK).stat().st_size > LARGEST_LOCK_B:
+        raise BuildFailed(f"its {LOCK} has more than {LARGEST_LOCK_B >> 20} MiB.")
     environment = kept / _key(project / LOCK, python)
     if not environment.exists():
         _make(project, environment, repository, python, log)
@@ -39,15 +47,22 @@ def _make(project: Path, environment: Path, repository: Repository, python: str,
     part = environment.with_name(f"{environment.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
+    cache = environment.parents[1] / CACHE
+    cache.mkdir(exist_ok=True)
     more = {
         "UV_PROJECT_ENVIRONMENT": str(part),
         "UV_PYTHON": python,
         "UV_PYTHON_DOWNLOADS": "never",
+        "UV_CACHE_DIR": str(cache),
     }
-    limits = BuildLimits(repository.build_s, part, repository.disk_gib * 2**30)
+    limits = BuildLimits(repository.build_s, (part, cache), repository.disk_gib * 2**30)
     try:
         run([_uv(), *_SYNC, "--project", str(project)], limits, log, more, project)
         part.rename(environment)
+    except BuildFailed:
+        if not fits(cache, int(limits.disk_b)):
+            shutil.rmtree(cache, ignore_errors=True)
+        raise
     finally:
         shutil.rmtree(part, ignore_errors=True)
 

@@ -5,13 +5,14 @@ No hook runs, no submodule is fetched, no large file is downloaded, and no link 
 
 from __future__ import annotations
 
-import posixpath
 import re
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 
+from worker.child.resource_limits import fits
 from worker.targets.commands import BuildFailed, BuildLimits, run
 from worker.targets.definitions import Repository
 
@@ -19,11 +20,13 @@ COMMIT = re.compile(r"[0-9a-f]{7,40}")
 """A commit as people and CI name it, whole or abbreviated."""
 _GIT = (
     *("git", "-c", "core.hooksPath=/dev/null", "-c", "protocol.ext.allow=never"),
-    *("-c", "submodule.recurse=false", "-c", "core.fsmonitor=false", "-c", "gc.auto=0"),
+    *("-c", "submodule.recurse=false", "-c", "core.fsmonitor=false", "-c", "gc.autoDetach=false"),
 )
-_NO_LARGE_FILES = {"GIT_LFS_SKIP_SMUDGE": "1"}
+_AS_IT_IS = {"GIT_LFS_SKIP_SMUDGE": "1", "GIT_NO_REPLACE_OBJECTS": "1"}
+"""No large files, and no `refs/replace` that swaps a commit's content."""
 _LINK = "120000"
 """git's mode of a symbolic link."""
+MOST_LINKS, LONGEST_LINK_B = 1_000, 4_096
 
 
 class Mirror:
@@ -33,22 +36,25 @@ class Mirror:
         self._folder = folder
         self._repository = repository
         self._log = log
-        self._bounds = BuildLimits(repository.build_s, folder, repository.disk_gib * 2**30)
+        self._disk_b = repository.disk_gib * 2**30
 
-    def fetch(self) -> None:
+    def fetch(self, limit_s: float) -> None:
         """Bring the allowed refs up to date; one that is gone goes here as well.
 
         Raises:
-            BuildFailed: the repository cannot be reached, or is too large.
+            BuildFailed: the repository cannot be reached, or is too large, and then nothing of it
+                is kept.
         """
-        if not (self._folder / "HEAD").exists():
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._git("init", "--bare", "--quiet")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._git("init", "--bare", "--quiet")
         refs = [f"+{ref}:{ref}" for ref in self._repository.refs]
-        quiet = ("--quiet", "--prune", "--no-tags", "--no-recurse-submodules", "--no-auto-gc")
+        quiet = ("--quiet", "--prune", "--no-tags", "--no-recurse-submodules")
+        limits = BuildLimits(min(limit_s, self._repository.build_s), (self._folder,), self._disk_b)
         try:
-            self._git("fetch", *quiet, "--", self._repository.git, *refs)
+            self._git("fetch", *quiet, "--", self._repository.git, *refs, limits=limits)
         except BuildFailed:
+            if not fits(self._folder, int(self._disk_b)):
+                shutil.rmtree(self._folder, ignore_errors=True)
             for part in self._folder.glob("objects/pack/tmp_*"):
                 with suppress(OSError):
                     part.unlink()
@@ -60,15 +66,25 @@ class Mirror:
             return None
         with suppress(BuildFailed):
             commit = self._git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}").strip()
-            if self._git("for-each-ref", "--count=1", f"--contains={commit}"):
+            # A branch may be named like an abbreviation, and git takes that first.
+            if commit.startswith(name) and self._git(
+                "for-each-ref", "--count=1", f"--contains={commit}"
+            ):
                 return commit
         return None
 
     def newest(self, most: int) -> list[str]:
-        """The newest commits of the allowed refs, along first parents."""
+        """The newest commits along first parents, as many of each of the allowed refs."""
         if not (self._folder / "HEAD").exists():
             return []
-        return self._git("rev-list", "--first-parent", f"--max-count={most}", "--all").split()
+        commits: dict[str, None] = {}
+        count = f"--max-count={most // len(self._repository.refs)}"
+        for ref in self._repository.refs:
+            chosen = f"--glob={ref}" if "*" in ref else ref
+            with suppress(BuildFailed):  # the ref is not there
+                listed = self._git("rev-list", "--first-parent", count, chosen, "--")
+                commits |= dict.fromkeys(listed.split())
+        return list(commits)
 
     def export(self, commit: str, to: Path) -> None:
         """Write the files of ``commit`` into the folder ``to``.
@@ -80,30 +96,39 @@ class Mirror:
             if _leads_out(path, leads_to):
                 raise BuildFailed(f"its link {path[:200]} leads out of it, to {leads_to[:200]}.")
         index = to.with_name(f"{to.name}.index")
-        limits = BuildLimits(self._repository.build_s, to, self._repository.disk_gib * 2**30)
+        limits = BuildLimits(self._repository.build_s, (to,), self._disk_b)
         there = (f"--git-dir={self._folder}", f"--work-tree={to}")
-        more = _NO_LARGE_FILES | {"GIT_INDEX_FILE": str(index)}
+        more = _AS_IT_IS | {"GIT_INDEX_FILE": str(index)}
         try:
             run([*_GIT, *there, "read-tree", commit], limits, self._log, more, to)
             run([*_GIT, *there, "checkout-index", "--all"], limits, self._log, more, to)
         finally:
             index.unlink(missing_ok=True)
 
-    def remove(self) -> None:
-        """Forget everything that was fetched."""
-        shutil.rmtree(self._folder, ignore_errors=True)
-
     def _links(self, commit: str) -> Iterator[tuple[str, str]]:
-        for entry in self._git("ls-tree", "-r", "-z", commit).split("\0"):
-            if entry.startswith(_LINK):
-                facts, _, path = entry.partition("\t")
-                yield path, self._git("cat-file", "blob", facts.split()[2])
+        """Yield the links of a commit: where each is, and what it says.
 
-    def _git(self, *arguments: str) -> str:
+        Raises:
+            BuildFailed: they are too many, or too long to be links.
+        """
+        listed = self._git("ls-tree", "-r", "-l", "-z", commit).split("\0")
+        links = [entry.partition("\t") for entry in listed if entry.startswith(_LINK)]
+        if len(links) > MOST_LINKS:
+            raise BuildFailed(f"it has {len(links)} links, and may have {MOST_LINKS}.")
+        for facts, _, path in links:
+            _, _, blob, size = facts.split()
+            if int(size) > LONGEST_LINK_B:
+                raise BuildFailed(f"its link {path[:200]} is too long.")
+            yield path, self._git("cat-file", "blob", blob)
+
+    def _git(self, *arguments: str, limits: BuildLimits | None = None) -> str:
         there = f"--git-dir={self._folder}"
-        return run([*_GIT, there, *arguments], self._bounds, self._log)
+        limits = limits or BuildLimits(self._repository.build_s)
+        return run([*_GIT, there, *arguments], limits, self._log, _AS_IT_IS)
 
 
 def _leads_out(path: str, to: str) -> bool:
-    reached = posixpath.normpath(posixpath.join(posixpath.dirname(path), to))
-    return to.startswith("/") or reached == ".." or reached.startswith("../")
+    """Return True if a link may leave the tree: a way back out of a folder may lead over a link."""
+    parts = to.split("/")
+    climbs = len(list(takewhile(lambda part: part == "..", parts)))
+    return to.startswith("/") or ".." in parts[climbs:] or climbs > path.count("/")
