@@ -308,7 +308,7 @@ def test_a_command_that_hangs_ends_with_all_that_it_started(tmp_path: Path):
     from_s = time.monotonic()
     with pytest.raises(BuildFailed, match="took longer than 1 s"):
         commands.run([sys.executable, "-c", script], limits, tmp_path / "log")
-    assert time.monotonic() - from_s < 15
+    assert time.monotonic() - from_s < 60
     lines = [one.info["cmdline"] or [] for one in psutil.process_iter(["cmdline"])]
     assert not [line for line in lines if seconds in line]
 
