@@ -56,8 +56,8 @@ class RealLengths(Protocol):
     most: int
     """Length of every batch with `dynamic=off`, and of no sample more."""
     fill: Sequence[float]
-    """What fills up each of a sample's tensors. The loss leaves it out, as `ignore_index` does, and
-    is a mean over the rest; nothing else may depend on it."""
+    """Padding value of each of a sample's tensors. The loss ignores padding, as `ignore_index`
+    does, and is a mean over the rest; nothing else may depend on padding."""
 
 
 @dataclass(frozen=True)
@@ -133,5 +133,5 @@ class Recipe:
     cycle: int = 1
     """Batches in a row after which lengths repeat; more than one only with a `RealLengths`."""
     dynamic: str = "off"
-    """How samples of different lengths are filled up: to ``off`` one length, ``on`` that of the
-    batch's longest, ``bucketed`` one of a few."""
+    """Length that samples are padded to: one for all (``off``), that of the batch's longest sample
+    (``on``), or one of a few (``bucketed``)."""

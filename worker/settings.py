@@ -72,7 +72,7 @@ class Settings(BaseSettings):
     """A file of repositories (docs/operating.md) whose commits this worker builds when a job names
     them."""
     builds_limit_gib: Positive = 50.0
-    """What builds may take that were not used in the last hour."""
+    """Disk that builds may take; those of the last day are kept beyond it."""
     models: Annotated[
         str,
         Field(pattern=_MODELS),

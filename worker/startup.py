@@ -63,9 +63,7 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
             with Ahead(station, journal, lambda: not stop.draining) as ahead:
                 runner = Runner(settings, station, ahead)
                 return loop.Loop(settings, me, service, runner, folder, stop).run()
-    except (
-        *(state_dir.Occupied, client.ClientError, containment.Unavailable, BadTargets),
-    ) as error:
+    except (state_dir.Occupied, client.ClientError, containment.Unavailable, BadTargets) as error:
         log.error("%s", error)
         return loop.WRONG if isinstance(error, client.Refused | BadTargets) else loop.CANNOT
     except usable.Unusable as error:

@@ -90,7 +90,7 @@ class Pass(Contract):
     n_eff: Number | None
     stop: StopReason
     p50_s: Seconds
-    """Of steps, as the three that follow; with `lengths=real` of the means of whole cycles."""
+    """Median step time. With `lengths=real` this and the next three are of means of cycles."""
     p90_s: Seconds
     p99_s: Seconds
     max_s: Seconds

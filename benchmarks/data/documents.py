@@ -13,17 +13,15 @@ import re
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch.utils.data import Dataset
 
 from benchmarks.data import UnusableData
 from benchmarks.data.cache import made_once
 from benchmarks.data.tokens import (
     FILE,
+    TokenData,
     TokenFile,
     Tokenizer,
-    check_vocabulary,
     library_sources,
     open_tokens,
 )
@@ -34,13 +32,13 @@ NAME = "builtin-documents-v1"
 END = 65_535
 """Ends a document of the built-in text: no vocabulary reaches so far."""
 IGNORED = -100
-"""What `cross_entropy` leaves out by default."""
+"""Target that `cross_entropy` ignores by default."""
 LOOKED_AT = 2**26
 """Tokens of a file in which documents are looked for: 128 MiB, read in a tenth of a second."""
 _BETWEEN = re.compile(rb"\n{3,}(?=\S)")
 
 
-class Documents(Dataset[Batch]):
+class Documents(TokenData):
     """Yields (x, y), int64 [T] each, with the T of the document: y is x one token later.
 
     A document of more than ``most`` + 1 tokens is cut there.
@@ -49,9 +47,8 @@ class Documents(Dataset[Batch]):
     fill = (0, IGNORED)
 
     def __init__(self, file: TokenFile, most: int) -> None:
-        self.file = file
+        super().__init__(file)
         self.most = most
-        self._mapped: NDArray[np.uint16] | None = None
         ends = np.flatnonzero(self._tokens()[:LOOKED_AT] == file.end)
         starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
         pairs = ends - starts - 1  # a token, and the one that comes after it
@@ -69,20 +66,7 @@ class Documents(Dataset[Batch]):
 
     def __getitem__(self, index: int) -> Batch:
         """Read one document."""
-        start = self._starts[index]
-        document = self._tokens()[start : start + self.lengths[index] + 1].astype(np.int64)
-        check_vocabulary(document, self.file)
-        text = torch.from_numpy(document)
-        return text[:-1], text[1:]
-
-    def __getstate__(self) -> dict[str, object]:
-        """Leave the map out: pickled for another process, it would be the whole file."""
-        return self.__dict__ | {"_mapped": None}
-
-    def _tokens(self) -> NDArray[np.uint16]:
-        if self._mapped is None:
-            self._mapped = np.memmap(self.file.path, dtype=np.uint16, mode="r")
-        return self._mapped
+        return self._pair(self._starts[index], self.lengths[index])
 
 
 def open_documents(context: Context, vocabulary: int, text: int) -> TokenFile:

@@ -102,30 +102,12 @@ class TokenFile:
     """Token that ends a document."""
 
 
-class Windows(Dataset[Batch]):
-    """Yields (x, y), int64 [length] each: a window, and the same window one token later.
+class TokenData(Dataset[Batch]):
+    """Samples of a token file, which is mapped into memory when it is first read."""
 
-    Which window is a pure function of the seed and the index, whatever the number of workers.
-    """
-
-    def __init__(self, file: TokenFile, length: int, seed: int) -> None:
+    def __init__(self, file: TokenFile) -> None:
         self.file = file
-        self.length = length
-        self.seed = seed
         self._mapped: NDArray[np.uint16] | None = None
-        _check(self._tokens(), file, length)
-
-    def __len__(self) -> int:
-        return EPOCH
-
-    def __getitem__(self, index: int) -> Batch:
-        """Read one window."""
-        tokens = self._tokens()
-        at = random.Random(self.seed << 32 | index).randrange(len(tokens) - self.length)
-        window = tokens[at : at + self.length + 1].astype(np.int64)
-        check_vocabulary(window, self.file)
-        text = torch.from_numpy(window)
-        return text[:-1], text[1:]
 
     def __getstate__(self) -> dict[str, object]:
         """Leave the map out: pickled for another process, it would be the whole file."""
@@ -135,6 +117,35 @@ class Windows(Dataset[Batch]):
         if self._mapped is None:
             self._mapped = np.memmap(self.file.path, dtype=np.uint16, mode="r")
         return self._mapped
+
+    def _pair(self, start: int, length: int) -> Batch:
+        """Read (x, y), int64 [length] each: the tokens from ``start`` on, and one token later."""
+        window = self._tokens()[start : start + length + 1].astype(np.int64)
+        _check_vocabulary(window, self.file)
+        text = torch.from_numpy(window)
+        return text[:-1], text[1:]
+
+
+class Windows(TokenData):
+    """Yields (x, y), int64 [length] each: a window, and the same window one token later.
+
+    Which window is a pure function of the seed and the index, whatever the number of workers.
+    """
+
+    def __init__(self, file: TokenFile, length: int, seed: int) -> None:
+        super().__init__(file)
+        self.length = length
+        self.seed = seed
+        _check(self._tokens(), file, length)
+
+    def __len__(self) -> int:
+        return EPOCH
+
+    def __getitem__(self, index: int) -> Batch:
+        """Read one window."""
+        starts = len(self._tokens()) - self.length
+        at = random.Random(self.seed << 32 | index).randrange(starts)
+        return self._pair(at, self.length)
 
 
 def open_tokens(context: Context, vocabulary: int, text: int) -> TokenFile:
@@ -177,11 +188,10 @@ def _check(tokens: NDArray[np.uint16], file: TokenFile, length: int) -> None:
             f"The token file {file.path} holds {len(tokens)} tokens and one window needs "
             f"{length + 1}; give a longer one."
         )
-    check_vocabulary(tokens[:1_000_000], file)
+    _check_vocabulary(tokens[:1_000_000], file)
 
 
-def check_vocabulary(tokens: NDArray[np.uint16] | NDArray[np.int64], file: TokenFile) -> None:
-    """Refuse ``tokens`` of ``file`` that its vocabulary does not have."""
+def _check_vocabulary(tokens: NDArray[np.uint16] | NDArray[np.int64], file: TokenFile) -> None:
     if (largest := int(tokens.max())) >= file.vocabulary:
         raise UnusableData(
             f"The token file {file.path} holds token {largest} and the model's vocabulary ends at "

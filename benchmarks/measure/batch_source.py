@@ -81,7 +81,10 @@ def first(recipe: Recipe, count: int) -> Batch:
 
 
 def collate(recipe: Recipe, *, planned: bool = True) -> Callable[[Any], Any] | None:
-    """What makes a batch of the samples that are ``planned``, or of any; None: torch's own."""
+    """Return the function that makes a batch of samples; None: torch's own.
+
+    It checks the lengths of batches that are ``planned``, as the loader's are.
+    """
     own: Callable[[Any], Any] | None = getattr(recipe.dataset, "collate", None)
     return own if own or recipe.cycle == 1 else cycles.pad(recipe, planned=planned)
 

@@ -42,7 +42,7 @@ def lengths(recipe: Recipe) -> NDArray[np.int64]:
 
 
 def items_per_step(recipe: Recipe) -> float:
-    """What throughput counts per step, the mean over a cycle; what fills samples up is none."""
+    """Return the mean number of items of a step over a cycle, without padding."""
     if recipe.cycle == 1:
         return recipe.batch * recipe.items_per_sample
     return int(lengths(recipe).sum()) / recipe.cycle
@@ -102,7 +102,10 @@ class Pad:
 
 
 def pad(recipe: Recipe, *, planned: bool = True) -> Pad:
-    """What makes the batches of ``recipe``; unless ``planned``, of any samples."""
+    """Return the function that makes the batches of ``recipe``.
+
+    It checks the number of items of batches that are ``planned``, as the loader's are.
+    """
     data, of_cycle = _data(recipe), lengths(recipe)
     longest = of_cycle.max(axis=1).tolist()
     to = {"off": (data.most,), "bucketed": buckets(longest)}.get(recipe.dynamic, ())

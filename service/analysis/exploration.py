@@ -89,7 +89,7 @@ def plan(
 
 
 def expected_gains(measured: Sequence[MeasuredCase], candidates: Sequence[Case]) -> list[Trial]:
-    """What each of the candidates may gain, in their order.
+    """Return the expected gain of each candidate, in the candidates' order.
 
     Args:
         measured: cases of one workload on one kind of hardware, one at least.
@@ -100,24 +100,13 @@ def expected_gains(measured: Sequence[MeasuredCase], candidates: Sequence[Case])
     level, best = float(logs.mean()), float(logs.max())
     axes = sorted({axis for case in (*known, *candidates) for axis in case.axes})
     inside, across = _shared(known, known, axes), _shared(candidates, known, axes)
-    weights, priors = _weighed(inside, logs - level)
-    told = [_told(prior, inside, across, len(axes), logs - level, best - level) for prior in priors]
-    gain, chance, mean = (
-        np.einsum("i,ij->j", weights, np.array(one)) for one in zip(*told, strict=True)
-    )
+    fits = [_fit(effect, inside, across, len(axes), logs - level) for effect in EFFECTS]
+    likelihoods = np.array([fit.likelihood for fit in fits])
+    weights = np.exp(likelihoods - likelihoods.max())
+    by_effect = [(*fit.gain(best - level), fit.mean) for fit in fits]
+    gain, chance, mean = np.average(np.array(by_effect), axis=0, weights=weights)
     numbers = zip(gain.tolist(), chance.tolist(), np.exp(mean + level).tolist(), strict=True)
     return [Trial(case, *of_case) for case, of_case in zip(candidates, numbers, strict=True)]
-
-
-def _told(
-    prior: _Prior, inside: Floats, across: Floats, axes: int, values: Floats, best: float
-) -> tuple[Floats, Floats, Floats]:
-    """Return expected gain over the ``best`` value, probability of one, and mean, by candidate."""
-    mean, deviation = prior.predict(inside, across, axes, values)
-    z = (mean - best) / deviation
-    chance: Floats = ndtr(z)
-    gain: Floats = (mean - best) * chance + deviation * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
-    return gain, chance, mean
 
 
 def _shared(some: Sequence[Case], others: Sequence[Case], axes: Sequence[str]) -> Floats:
@@ -132,43 +121,46 @@ def _shared(some: Sequence[Case], others: Sequence[Case], axes: Sequence[str]) -
 
 
 @dataclass(frozen=True, slots=True)
-class _Prior:
-    """How large the effects of values are."""
+class _Fit:
+    """The values of candidates, by what was measured and a size of effects."""
 
-    effect: float
+    likelihood: float
+    """Logarithm of the likelihood of the measured values, up to a constant."""
+    mean: Floats
+    deviation: Floats
 
-    def covariance(self, alike: Floats | float) -> Floats:
-        """Return the covariance of cases that share so many values."""
-        shared = np.asarray(alike, dtype=np.float64)
-        pairs = shared * (shared - 1) / 2
-        total: Floats = LEVEL**2 + self.effect**2 * shared + PAIR**2 * pairs
-        return total
-
-    def likelihood(self, inside: Floats, values: Floats) -> float:
-        """Return the logarithm of the likelihood of measured values, up to a constant."""
-        factor = cho_factor(self._measured(inside), lower=True)
-        explained = float(values @ cho_solve(factor, values))
-        return -explained / 2 - float(np.log(np.diag(factor[0])).sum())
-
-    def predict(
-        self, inside: Floats, across: Floats, itself: int, values: Floats
-    ) -> tuple[Floats, Floats]:
-        """Return mean and standard deviation of each candidate's value."""
-        factor = cho_factor(self._measured(inside), lower=True)
-        shared = self.covariance(across)
-        mean = shared @ cho_solve(factor, values)
-        known = np.einsum("ij,ji->i", shared, cho_solve(factor, shared.T))
-        left = np.maximum(self.covariance(float(itself)) - known, NOISE**2 / 100)
-        return mean, np.sqrt(left)
-
-    def _measured(self, inside: Floats) -> Floats:
-        noisy: Floats = self.covariance(inside) + NOISE**2 * np.eye(len(inside))
-        return noisy
+    def gain(self, best: float) -> tuple[Floats, Floats]:
+        """Return the expected gain over the ``best`` value, and the probability of a gain."""
+        ahead = self.mean - best
+        z = ahead / self.deviation
+        chance: Floats = ndtr(z)
+        density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+        gain: Floats = ahead * chance + self.deviation * density
+        return gain, chance
 
 
-def _weighed(inside: Floats, values: Floats) -> tuple[Floats, list[_Prior]]:
-    """Return the priors with the weight that the measured values give each."""
-    priors = [_Prior(effect) for effect in EFFECTS]
-    logs = np.array([prior.likelihood(inside, values) for prior in priors])
-    weights: Floats = np.exp(logs - logs.max())
-    return weights / weights.sum(), priors
+def _fit(effect: float, inside: Floats, across: Floats, itself: int, values: Floats) -> _Fit:
+    """Fit measured values.
+
+    Args:
+        effect: standard deviation of the effect of one axis's value.
+        inside: values shared by measured cases, [measured, measured].
+        across: values shared with candidates, [candidates, measured].
+        itself: values that a case shares with itself.
+        values: the measured ones, less their mean.
+    """
+    noise = NOISE**2 * np.eye(len(values))
+    factor = cho_factor(_covariance(inside, effect) + noise, lower=True)
+    solved = cho_solve(factor, values)
+    shared = _covariance(across, effect)
+    known = np.einsum("ij,ji->i", shared, cho_solve(factor, shared.T))
+    left = np.maximum(_covariance(np.array(float(itself)), effect) - known, NOISE**2 / 100)
+    likelihood = -float(values @ solved) / 2 - float(np.log(np.diag(factor[0])).sum())
+    return _Fit(likelihood, shared @ solved, np.sqrt(left))
+
+
+def _covariance(shared: Floats, effect: float) -> Floats:
+    """Return the covariance of cases that share so many values."""
+    pairs = shared * (shared - 1) / 2
+    total: Floats = LEVEL**2 + effect**2 * shared + PAIR**2 * pairs
+    return total

@@ -61,7 +61,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The cases of one training on one kind of hardware, the fastest first, and what it beat."""
+    """The cases of one training on one kind of hardware, the fastest first."""
 
     best: BestCase
     standings: tuple[Standing, ...]

@@ -40,7 +40,7 @@ class FindingRow(ProjectOwned, Base):
     worker: Mapped[str | None] = mapped_column(ForeignKey("workers.name"))
     """The node, if it is the cause."""
     share: Mapped[float | None]
-    """How much slower than before the node is, or how much faster the new best case."""
+    """Slowdown of the node against its past, or gain of the new best case over the former one."""
     drifts: Mapped[bool] = mapped_column(default=False)
     """Whether its change is a drift over several revisions, not a step."""
     owner: Mapped[str] = mapped_column(String(100))

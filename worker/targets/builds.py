@@ -42,6 +42,8 @@ class Builds:
         self._python = python
         self._keep_b = keep_b
         self._fetched_s: float | None = None
+        self._known: tuple[str, ...] | None = None
+        """The commits since the last fetch: they are asked for each second."""
 
     def folder_of(self, revision: str) -> Path | None:
         """Return the folder to run ``revision`` in; None if its name is no commit's.
@@ -65,6 +67,11 @@ class Builds:
 
     def revisions(self) -> tuple[str, ...]:
         """The newest commits that are known and may be asked for."""
+        if self._known is None:
+            self._known = self._newest()
+        return self._known
+
+    def _newest(self) -> tuple[str, ...]:
         share = MOST_REVISIONS // max(1, len(self._targets))
         newest = (self._mirror(name).newest(share) for name in self._targets)
         return tuple(sorted({commit for commits in newest for commit in commits}))
@@ -110,6 +117,7 @@ class Builds:
 
     def _fetch(self, name: str, limit_s: float) -> None:
         """Fetch a repository; one that cannot be reached keeps what is known of it."""
+        self._known = None
         try:
             with self._alone(name):
                 self._mirror(name).fetch(limit_s)

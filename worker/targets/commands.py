@@ -18,11 +18,11 @@ from worker.child.resource_limits import fits
 
 LOOK_S = 1.0
 LAST_LINES = 3
+"""Lines of a log that a failure quotes."""
 LOG_KEPT_B = 2**20
 """A larger log is begun anew."""
 PRINTED_B = 64 * 2**20
 """Most that a command may print, or say: neither may fill memory or disk."""
-"""Lines of a log that a failure quotes."""
 LONGEST_LINE = 300
 _SECRET = ("TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "API_KEY")
 """Parts of the names of variables that a build does not get."""
