@@ -117,12 +117,12 @@ class Builds:
 
     def _fetch(self, name: str, limit_s: float) -> None:
         """Fetch a repository; one that cannot be reached keeps what is known of it."""
-        self._known = None
         try:
             with self._alone(name):
                 self._mirror(name).fetch(limit_s)
         except (BuildFailed, OSError) as failed:
             log.warning("The repository of the target %s was not fetched: %s", name, failed)
+        self._known = None
 
     def _build(self, name: str, commit: str, folder: Path) -> None:
         """Write the commit's files and environment; the folder has its name once it is whole."""
