@@ -30,12 +30,12 @@ BESIDE_S = {
     "profile": 12.0,
     "parity": 15.0,
     "efficiency": 4.0,
-    "long_parity": 240.0,
+    "long_parity": 720.0,
     "trace": 14.0,
 }
 """Seconds of the passes beside timing in a job's first process, from climbs of `diagnose` on an
 H200; parity takes 40 s with a new reference, and 10 s with a known one.
-Long parity takes its limit, once for the references and once for the case, at most. A trace's
+Each of three looks of long parity takes its limit twice at most, for references and case. A trace's
 steps of FULL were timed on two busy cores of a CPU alone (`nanogpt:tiny`, four loaders)."""
 
 

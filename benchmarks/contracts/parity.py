@@ -95,7 +95,7 @@ class LongParity(Contract):
     difference: Number = 0.0
     """End loss of the case less that of the reference, as a mean over the seeds."""
     low: Number = 0.0
-    """Bounds on it, each of 95 % confidence."""
+    """Bounds on it, each of 95 % confidence over all looks."""
     high: Number = 0.0
     margin: Number = 0.0
     """The most by which the case may be above."""
@@ -103,7 +103,7 @@ class LongParity(Contract):
     """Chance that equal training would be told ``no_worse``."""
     parts_at: Count = 0
     """Step from which the case is surely above to the end; 0: at none."""
-    case: tuple[Trace, ...] = Field(default=(), max_length=10)
+    case: tuple[Trace, ...] = Field(default=(), max_length=12)
     """The loss of each step, a trace for each seed."""
-    reference: tuple[Trace, ...] = Field(default=(), max_length=10)
+    reference: tuple[Trace, ...] = Field(default=(), max_length=12)
     s: Seconds = 0.0

@@ -8,6 +8,9 @@ confidence. Two one-sided tests follow (Schuirmann 1987): *no worse* if the uppe
 the margin, *worse* if the lower bound is beyond it. Of cases that lie on the margin at most 5 % are
 told either; of equal ones far fewer are told worse.
 
+Where four seeds leave it undecided, more follow, and each look has its share of the 5 %
+(Bonferroni): whoever looks three times has three chances to be wrong.
+
 The margin is the spread of the reference between seeds, or 1 % of the end loss where that is more:
 who trains with one seed cannot tell less from luck. Pure.
 """
@@ -25,7 +28,7 @@ from benchmarks.contracts import LongParity, LongParityStatus, Result, Status, T
 Floats = NDArray[np.float64]
 
 CONFIDENCE = 0.95
-"""Confidence of each of the two bounds."""
+"""Confidence of each of the two bounds, over all looks together."""
 END = 0.1
 """Share of the steps whose mean is the end loss: a single batch would say more of itself."""
 LEAST_MARGIN = 0.01
@@ -45,8 +48,14 @@ def with_long_parity(result: Result, long_parity: LongParity) -> Result:
     return result.model_copy(update=update)
 
 
-def compare(case: Floats, reference: Floats) -> LongParity:
-    """Compare losses [seeds, steps] of a case with those of the reference, seed by seed."""
+def compare(case: Floats, reference: Floats, looks: int = 1) -> LongParity:
+    """Compare losses [seeds, steps] of a case with those of the reference, seed by seed.
+
+    Args:
+        case: losses of the case.
+        reference: losses of the reference.
+        looks: how often the comparison may be made, with more seeds each time.
+    """
     seeds, steps = case.shape
     told = LongParity(
         status=LongParityStatus.SKIPPED,
@@ -63,24 +72,25 @@ def compare(case: Floats, reference: Floats) -> LongParity:
         update = {"status": LongParityStatus.WORSE, "reason": reason, "parts_at": at}
         return told.model_copy(update=update)
     margin, difference = _margin(reference), _ends(case) - _ends(reference)
-    low, high = (float(bound) for bound in bounds(difference))
+    confidence = 1 - (1 - CONFIDENCE) / looks
+    low, high = (float(bound) for bound in bounds(difference, confidence))
     update = {
         "status": _status(low, high, margin),
         "difference": float(difference.mean()),
         "low": low,
         "high": high,
         "margin": margin,
-        "power": power(float(difference.std(ddof=1)), seeds, margin),
+        "power": power(float(difference.std(ddof=1)), seeds, margin, confidence),
         "parts_at": _parts_at(case, reference),
     }
     told = told.model_copy(update=update)
     return told.model_copy(update={"reason": _sentence(told, seeds)})
 
 
-def bounds(differences: Floats) -> tuple[Floats, Floats]:
-    """Lower and upper bound on the mean over the first axis, each of `CONFIDENCE`."""
+def bounds(differences: Floats, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
+    """Lower and upper bound on the mean over the first axis, each of ``confidence``."""
     pairs = len(differences)
-    half = float(stdtrit(pairs - 1, CONFIDENCE)) * differences.std(axis=0, ddof=1)
+    half = float(stdtrit(pairs - 1, confidence)) * differences.std(axis=0, ddof=1)
     mean = differences.mean(axis=0)
     return mean - half / math.sqrt(pairs), mean + half / math.sqrt(pairs)
 
@@ -92,13 +102,13 @@ def smoothed(curves: Floats) -> Floats:
     return mean
 
 
-def power(deviation: float, pairs: int, margin: float) -> float:
+def power(deviation: float, pairs: int, margin: float, confidence: float = CONFIDENCE) -> float:
     """Chance that equal training, whose pairs deviate so, is told no worse than ``margin``."""
     if deviation <= 0:
         return 1.0
     moved = margin * math.sqrt(pairs) / deviation
     # Beyond this the noncentral distribution underflows, and nothing is left to chance.
-    missed = nctdtr(pairs - 1, moved, stdtrit(pairs - 1, CONFIDENCE)) if moved < 30 else 0.0
+    missed = nctdtr(pairs - 1, moved, stdtrit(pairs - 1, confidence)) if moved < 30 else 0.0
     return 1.0 - float(missed)
 
 

@@ -121,7 +121,7 @@ def _facts(number: int) -> Mapping[str, str]:
 @cache
 def replicates() -> tuple[Replicate, ...]:
     """Fifty processes that share all values: most are steps, which pages draw."""
-    share = TRACE_VALUES // PROCESSES - 2 * 5 * 200 - 2 * 10 * LOSSES // PROCESSES
+    share = TRACE_VALUES // PROCESSES - 2 * 5 * 200 - 2 * 12 * LOSSES // PROCESSES
     steps = _noise(share // 2)
     telemetry = Telemetry(
         hz=10.0, t_s=_noise(200), channels={name: _noise(200) for name in CHANNELS}
@@ -260,8 +260,8 @@ def _beside() -> dict[str, object]:
         "long_parity": LongParity(
             status=LongParityStatus.WORSE,
             reason=line,
-            case=(_noise(LOSSES),) * 10,
-            reference=(_noise(LOSSES),) * 10,
+            case=(_noise(LOSSES),) * 12,
+            reference=(_noise(LOSSES),) * 12,
         ),
         "canary": Canary.model_validate({"measured_at": at, "readings": some, "moved": some}),
     }
