@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -24,7 +25,16 @@ from benchmarks.measure.session import build
 from benchmarks.workload import Context
 
 WORDMODEL = "wordmodel.bench:build"
-ON_A_GPU = pytest.param("cuda", marks=pytest.mark.gpu)
+NVCC = shutil.which("nvcc") or Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin/nvcc")
+NEEDS_NVCC = pytest.mark.skipif(
+    not (torch.cuda.is_available() and Path(NVCC).exists()),
+    reason="needs a real NVIDIA GPU, and nvcc",
+)
+TRITON = pytest.param("triton", "cuda", marks=pytest.mark.gpu)
+CUDA = pytest.param("cuda", "cuda", marks=[pytest.mark.gpu, NEEDS_NVCC])
+KERNELS = [("triton", "cpu"), TRITON, CUDA]
+"""What ``kernel=`` says, and on which device: on a CPU PyTorch stands for Triton."""
+LIBRARIES = {"triton": "wordmodel", "cuda": "wordmodel_cuda"}
 BF16 = {"precision": "bf16"}
 
 
@@ -34,17 +44,21 @@ def examples(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def operator() -> ModuleType:
-    return importlib.import_module("wordmodel.cross_entropy")
-
-
-@pytest.fixture
 def context(tmp_path: Path) -> Context:
     return Context(torch.device("cpu"), tmp_path)
 
 
 def a_case(workload: str = WORDMODEL, **axes: str) -> Case:
     return Case(workload=workload, preset="tiny", axes=axes)
+
+
+def operator(kernel: str, cache: Path) -> ModuleType:
+    """The module of that operator; the one in CUDA C++ is built if this process has it not yet."""
+    if kernel == "triton":
+        return importlib.import_module("wordmodel.cross_entropy")
+    module = importlib.import_module("wordmodel.cuda_kernels")
+    module.load(Context(torch.device("cuda"), cache))
+    return module
 
 
 def loss_and_gradient(loss: Any, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -57,75 +71,97 @@ def loss_and_gradient(loss: Any, logits: Tensor, targets: Tensor) -> tuple[Tenso
 
 @pytest.mark.parametrize("columns", [3, 2_048, 5_000])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("device", ["cpu", ON_A_GPU])
+@pytest.mark.parametrize(("kernel", "device"), KERNELS)
 def test_the_operator_gives_pytorchs_loss_and_gradient(
-    operator: ModuleType, device: str, dtype: torch.dtype, columns: int
+    tmp_path: Path, kernel: str, device: str, dtype: torch.dtype, columns: int
 ) -> None:
     random = torch.Generator().manual_seed(1)
     logits = (torch.randn(7, columns, generator=random) * 20).to(device, dtype)
     targets = torch.randint(columns, (7,), generator=random).to(device)
-    ours = loss_and_gradient(operator.cross_entropy, logits, targets)
+    ours = loss_and_gradient(operator(kernel, tmp_path).cross_entropy, logits, targets)
     theirs = loss_and_gradient(F.cross_entropy, logits.float(), targets)
     torch.testing.assert_close(ours[0], theirs[0], rtol=1e-5, atol=1e-6)
     rounded = torch.finfo(dtype).eps
     torch.testing.assert_close(ours[1].float(), theirs[1], rtol=max(1e-4, rounded), atol=1e-6)
 
 
-@pytest.mark.parametrize("device", ["cpu", ON_A_GPU])
-def test_the_operator_is_registered_as_torch_wants_it(operator: ModuleType, device: str) -> None:
+@pytest.mark.parametrize(("kernel", "device"), KERNELS)
+def test_the_operator_is_registered_as_torch_wants_it(
+    tmp_path: Path, kernel: str, device: str
+) -> None:
+    operator(kernel, tmp_path)
+    library = getattr(torch.ops, LIBRARIES[kernel])
     logits = torch.randn(4, 9, device=device, requires_grad=True)
     targets = torch.randint(9, (4,), device=device)
-    torch.library.opcheck(operator.loss_of_rows, (logits, targets))
+    torch.library.opcheck(library.cross_entropy, (logits, targets))
     row = torch.randn(4, device=device)
-    torch.library.opcheck(operator.gradient_of_logits, (row, logits.detach(), targets, row))
+    torch.library.opcheck(library.cross_entropy_gradient, (row, logits.detach(), targets, row))
 
 
-def test_its_gradient_is_that_of_its_loss(operator: ModuleType) -> None:
+def test_its_gradient_is_that_of_its_loss(tmp_path: Path) -> None:
+    loss = operator("triton", tmp_path).cross_entropy
     logits = torch.randn(4, 9, dtype=torch.float64, requires_grad=True)
     targets = torch.randint(9, (4,))
-    assert torch.autograd.gradcheck(lambda x: operator.cross_entropy(x, targets), (logits,))
+    assert torch.autograd.gradcheck(lambda x: loss(x, targets), (logits,))
 
 
 FAULTS = {
-    "cpu": {
-        "cross_entropy.py": {
-            "loss": ("return sums - wide", "return sums * 1.001 - wide"),
-            "gradient": ("((probabilities - target)", "((probabilities - target) * 1.001"),
-        }
-    },
-    "cuda": {
-        "triton_kernels.py": {
-            "loss": ("logarithm - target)", "logarithm * 1.001 - target)"),
-            "gradient": ("slope = (", "slope = 1.001 * ("),
-        }
-    },
+    ("triton", "cpu", "loss"): (
+        "cross_entropy.py",
+        "return sums - wide",
+        "return sums * 1.001 - wide",
+    ),
+    ("triton", "cpu", "gradient"): (
+        "cross_entropy.py",
+        "((probabilities - target)",
+        "((probabilities - target) * 1.001",
+    ),
+    ("triton", "cuda", "loss"): (
+        "triton_kernels.py",
+        "logarithm - target)",
+        "logarithm * 1.001 - target)",
+    ),
+    ("triton", "cuda", "gradient"): ("triton_kernels.py", "slope = (", "slope = 1.001 * ("),
+    ("cuda", "cuda", "loss"): ("cuda_kernels.cu", "= logarithm - ", "= logarithm * 1.001f - "),
+    ("cuda", "cuda", "gradient"): ("cuda_kernels.cu", "slope = (", "slope = 1.001f * ("),
 }
-"""By device: the file whose code runs there, and in which of its lines one part in a thousand is
-too much."""
+"""By kernel, device and what is wrong: the file whose code runs there, and in which of its lines
+one part in a thousand is too much."""
 
 
-def compared(tmp_path: Path, device: str, wrong: str = "") -> tuple[Result, Parity]:
+def plant(project: Path, kernel: str, device: str, wrong: str) -> None:
+    """Plant that fault in the copy of the example."""
+    name, right, planted = FAULTS[kernel, device, wrong]
+    path = project / "wordmodel" / name
+    text = path.read_text()
+    assert text.count(right) == 1
+    path.write_text(text.replace(right, planted))
+
+
+def compared(
+    tmp_path: Path, kernel: str, device: str, wrong: str = "", axes: tuple[str, ...] = ()
+) -> tuple[Result, Parity]:
     """The example measured as its documents say, with that fault planted in its kernel."""
     project = tmp_path / "project"
     shutil.copytree(EXAMPLES / "wordmodel", project / "wordmodel")
-    for name, faults in FAULTS[device].items():
-        path = project / "wordmodel" / name
-        right, planted = faults.get(wrong, ("", ""))
-        assert path.read_text().count(right) == 1 or not wrong
-        path.write_text(path.read_text().replace(right, planted) if wrong else path.read_text())
-    words = ("cli", "bench", f"{WORDMODEL}:tiny", "kernel=triton", "--protocol", json.dumps(BRIEF))
-    finished = run(tmp_path / "cache", *words, "--parity", "--json", at=project, device=device)
+    if wrong:
+        plant(project, kernel, device, wrong)
+    words = ("cli", "bench", f"{WORDMODEL}:tiny", f"kernel={kernel}", *axes, "--protocol")
+    asked = (*words, json.dumps(BRIEF), "--parity", "--json")
+    finished = run(tmp_path / "cache", *asked, at=project, device=device)
     result = result_of(finished)
     assert result.parity is not None, result.reason
     return result, result.parity
 
 
-@pytest.mark.parametrize("device", ["cpu", ON_A_GPU])
-def test_the_right_kernel_passes_and_is_a_case_of_its_own(tmp_path: Path, device: str) -> None:
-    result, parity = compared(tmp_path, device)
+@pytest.mark.parametrize(("kernel", "device"), KERNELS)
+def test_the_right_kernel_passes_and_is_a_case_of_its_own(
+    tmp_path: Path, kernel: str, device: str
+) -> None:
+    result, parity = compared(tmp_path, kernel, device)
     assert parity.status is ParityStatus.PASS, parity.reason
     assert result.status is Status.OK
-    assert result.case.key == "wordmodel.bench:build:tiny kernel=triton"
+    assert result.case.key == f"wordmodel.bench:build:tiny kernel={kernel}"
 
 
 @pytest.mark.parametrize(
@@ -135,11 +171,11 @@ def test_the_right_kernel_passes_and_is_a_case_of_its_own(tmp_path: Path, device
         ("gradient", "the gradient's norm at", "gradient_norm_1", "loss_1"),
     ],
 )
-@pytest.mark.parametrize("device", ["cpu", ON_A_GPU])
+@pytest.mark.parametrize(("kernel", "device"), KERNELS)
 def test_a_kernel_that_is_wrong_by_one_part_in_a_thousand_is_found(
-    tmp_path: Path, device: str, wrong: str, sentence: str, sees: str, sees_not: str
+    tmp_path: Path, kernel: str, device: str, wrong: str, sentence: str, sees: str, sees_not: str
 ) -> None:
-    result, parity = compared(tmp_path, device, wrong)
+    result, parity = compared(tmp_path, kernel, device, wrong)
     assert result.status is Status.PARITY_FAIL
     assert parity.status is ParityStatus.FAIL
     assert sentence in parity.reason
@@ -147,16 +183,36 @@ def test_a_kernel_that_is_wrong_by_one_part_in_a_thousand_is_found(
     assert (holds[sees], holds[sees_not]) == (False, True)
 
 
-@pytest.mark.gpu
-def test_the_kernel_is_faster_than_eager_on_a_gpu(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kernel", "device"), [TRITON, CUDA])
+def test_the_kernel_is_faster_than_eager_on_a_gpu(tmp_path: Path, kernel: str, device: str) -> None:
     def rate(*axes: str) -> float:
         words = ("cli", "bench", WORDMODEL, "precision=bf16", *axes, "--protocol")
-        finished = run(tmp_path, *words, json.dumps(BRIEF), "--json", device="cuda")
+        finished = run(tmp_path, *words, json.dumps(BRIEF), "--json", device=device)
         result = result_of(finished)
         assert result.status is Status.OK, result.reason
         return result.replicates[0].synth.rate
 
-    assert rate("kernel=triton") > 1.1 * rate()
+    assert rate(f"kernel={kernel}") > 1.1 * rate()
+
+
+@pytest.mark.parametrize(("kernel", "device"), [TRITON, CUDA])
+def test_the_right_kernel_passes_in_a_compiled_model(
+    tmp_path: Path, kernel: str, device: str
+) -> None:
+    result, parity = compared(tmp_path, kernel, device, axes=("compile=default",))
+    assert parity.status is ParityStatus.PASS, parity.reason
+    assert result.status is Status.OK
+
+
+def test_cuda_without_its_compiler_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = importlib.import_module("wordmodel.cuda_kernels")
+    monkeypatch.setattr(module, "LIBRARY", "wordmodel_not_built")
+    monkeypatch.setattr("torch.utils.cpp_extension.CUDA_HOME", None)
+    monkeypatch.setattr("torch.cuda.get_device_capability", lambda _: (9, 0))
+    with pytest.raises(Refused, match="kernel=cuda needs nvcc on the PATH"):
+        module.load(Context(torch.device("cuda"), tmp_path))
 
 
 @pytest.mark.parametrize("of", [parity_check.reference_of, parity_check.base_of, catalog.baseline])
@@ -204,6 +260,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     ("workload", "kernel", "sentence"),
     [
         ("fused:build", "cuda", "no kernel=cuda: choose .*: eager, exchanged, forgotten"),
+        (WORDMODEL, "cuda", "kernel=cuda needs device=cuda, and this worker has device=cpu"),
         ("nanogpt", "triton", "no kernel=triton: choose one of its recipe's: eager"),
         ("fused:build", "forgotten", "kernel=forgotten returned NoneType, and a Recipe is needed"),
     ],

@@ -1,12 +1,14 @@
 """The word model, with PyTorch's cross entropy or with a kernel of its own.
 
-``throughline bench wordmodel.bench:build kernel=triton`` in the folder above this package.
+``throughline bench wordmodel.bench:build kernel=triton`` in the folder above this package, or with
+``kernel=cuda``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -14,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from benchmarks.workload import Batch, Context, Recipe
+from wordmodel import cuda_kernels
 from wordmodel.cross_entropy import cross_entropy
 from wordmodel.model import WordModel
 
@@ -45,6 +48,18 @@ def fused_loss(model: nn.Module, batch: Batch) -> Tensor:
     return cross_entropy(model(words), following)
 
 
+def cuda_loss(model: nn.Module, batch: Batch) -> Tensor:
+    """The same by that operator in CUDA C++."""
+    words, following = windows(*batch)
+    return cuda_kernels.cross_entropy(model(words), following)
+
+
+def with_cuda(recipe: Recipe, context: Context) -> Recipe:
+    """``recipe`` with that loss, whose library is built here, before anything is timed."""
+    cuda_kernels.load(context)
+    return replace(recipe, loss=cuda_loss)
+
+
 def build(size: Mapping[str, int], context: Context) -> Recipe:
     """Say what to train; `kernels` names what ``kernel=`` may be, and what each changes."""
     torch.manual_seed(context.seed)
@@ -59,5 +74,8 @@ def build(size: Mapping[str, int], context: Context) -> Recipe:
         batch=size["batch"],
         items_per_sample=size["passage"],
         data_name="wordmodel-passages-v1",
-        kernels={"triton": lambda recipe: replace(recipe, loss=fused_loss)},
+        kernels={
+            "triton": lambda recipe: replace(recipe, loss=fused_loss),
+            "cuda": partial(with_cuda, context=context),
+        },
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.library import custom_op
+from torch.library import custom_op, register_autograd, register_fake
 
 
 @custom_op("wordmodel::cross_entropy", mutates_args=(), device_types="cpu")
@@ -35,15 +35,23 @@ def _accumulated(logits: Tensor) -> torch.dtype:
     return torch.promote_types(logits.dtype, torch.float32)
 
 
-@loss_of_rows.register_fake
-def _(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG001
+def describe(library: str) -> None:
+    """Tell torch the shapes that the two operators of a library give, and their derivative."""
+    loss_of_rows = f"{library}::cross_entropy"
+    gradient_of_logits = f"{library}::cross_entropy_gradient"
+
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, None]:
+        operator = getattr(torch.ops, library).cross_entropy_gradient
+        return operator(gradient, *ctx.saved_tensors), None
+
+    register_fake(loss_of_rows, _rows)
+    register_fake(gradient_of_logits, lambda _, logits, *__: torch.empty_like(logits))
+    register_autograd(loss_of_rows, backward, setup_context=_keep)
+
+
+def _rows(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG001
     row = logits.new_empty(logits.shape[0], dtype=_accumulated(logits))
     return row, torch.empty_like(row)
-
-
-@gradient_of_logits.register_fake
-def _(gradient: Tensor, logits: Tensor, *_: Tensor) -> Tensor:  # noqa: ARG001
-    return torch.empty_like(logits)
 
 
 def _keep(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, Tensor]) -> None:
@@ -51,11 +59,7 @@ def _keep(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, Tensor]
     ctx.save_for_backward(*inputs, output[1])
 
 
-def _backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, None]:
-    return gradient_of_logits(gradient, *ctx.saved_tensors), None
-
-
-loss_of_rows.register_autograd(_backward, setup_context=_keep)
+describe("wordmodel")
 
 if find_spec("triton") is not None:
     from wordmodel import triton_kernels
