@@ -40,6 +40,7 @@ def test_a_right_case_passes_on_the_gpu_and_gives_its_memory_back(
     tmp_path: Path, axes: dict[str, str]
 ) -> None:
     device = torch.device("cuda", 0)
+    held_b = torch.cuda.memory_allocated()  # by tests before this one
     context = Context(device, tmp_path)
     case = catalog.normalise(Case(workload="nanogpt", preset="tiny", axes=axes), "cuda")
     recipe = build(case, context)
@@ -52,7 +53,7 @@ def test_a_right_case_passes_on_the_gpu_and_gives_its_memory_back(
     sound = (ParityStatus.PASS, ParityStatus.NONDETERMINISTIC)
     assert verdict.status in sound, verdict.reason
     torch._C._cuda_clearCublasWorkspaces()  # 64 MiB that a process keeps whatever it computes
-    assert torch.cuda.memory_allocated() < 4 * 2**20
+    assert torch.cuda.memory_allocated() < held_b + 4 * 2**20
 
 
 @pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")
@@ -71,6 +72,7 @@ def test_a_right_case_trains_no_worse_on_the_gpu_and_gives_its_memory_back(
     tmp_path: Path, workload: str, axes: dict[str, str]
 ) -> None:
     device = torch.device("cuda", 0)
+    held_b = torch.cuda.memory_allocated()  # by tests before this one
     context = Context(device, tmp_path)
     case = catalog.normalise(Case(workload=workload, preset="tiny", axes=axes), "cuda")
     recipe = build(case, context)
@@ -81,7 +83,7 @@ def test_a_right_case_trains_no_worse_on_the_gpu_and_gives_its_memory_back(
     assert told.status is LongParityStatus.NO_WORSE, told.reason
     assert (told.steps, told.batch) == (250, batch)
     torch._C._cuda_clearCublasWorkspaces()
-    assert torch.cuda.memory_allocated() < 4 * 2**20
+    assert torch.cuda.memory_allocated() < held_b + 4 * 2**20
 
 
 def test_work_is_counted_on_the_gpu_and_kept(tmp_path: Path) -> None:
