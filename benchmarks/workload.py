@@ -45,6 +45,17 @@ class Context:
     seed: int = 0
 
 
+@dataclass(frozen=True)
+class Filling:
+    """Fills one of a sample's tensors up to the length of its batch."""
+
+    value: float | Tensor
+    """A tensor is broadcast over the sample's: a value for each channel, say."""
+    dims: tuple[int, ...] = (0,)
+    """Dimensions of the sample that are filled up at their end: two of an image, none of a
+    label."""
+
+
 class RealLengths(Protocol):
     """A data set for `lengths=real`, beside its length and samples by number.
 
@@ -52,12 +63,16 @@ class RealLengths(Protocol):
     """
 
     lengths: Sequence[int]
-    """Length of each sample: as many items, which throughput counts."""
+    """Length of each sample; of an image, the pixels on its side."""
     most: int
     """Length of every batch with `dynamic=off`, and of no sample more."""
-    fill: Sequence[float]
-    """Padding value of each of a sample's tensors. The loss ignores padding, as `ignore_index`
-    does, and is a mean over the rest; nothing else may depend on padding."""
+    fill: Sequence[float | Filling]
+    """Padding of each of a sample's tensors; a number fills up the first dimension. Where lengths
+    are counted the loss ignores padding, as `ignore_index` does, and is a mean over the rest;
+    nothing else may depend on padding."""
+    counted: str = "lengths"
+    """What throughput counts: ``lengths``, an item for each token, or ``samples``, the recipe's
+    ``items_per_sample`` for each image. Of a data set that does not say, lengths."""
 
 
 @dataclass(frozen=True)

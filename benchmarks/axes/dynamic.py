@@ -1,7 +1,9 @@
 """Shapes of batches whose samples differ in length: one, one for each batch, or a few.
 
 What fills a sample up counts for nothing: not in throughput, not in the loss, and with causal
-attention it changes no real token (`precision=fp8` aside, whose scale is of all of a tensor).
+attention it changes no real token (`precision=fp8` aside, whose scale is of all of a tensor). The
+black edges of images do change batch norm and the mean over the plane, so that a case trains alike
+only with equal padding.
 """
 
 from dataclasses import replace
@@ -10,7 +12,7 @@ from benchmarks.workload import Recipe
 
 DEFAULT = "off"
 VALUES = {
-    "off": "every batch is padded to the preset's length: one shape",
+    "off": "every batch is padded to the preset's length or side: one shape",
     "on": "each batch is padded to its longest sample; compiled once, for any length",
     "bucketed": "each batch is padded to the next of four lengths; compiled once for each",
 }

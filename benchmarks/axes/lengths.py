@@ -1,4 +1,4 @@
-"""Lengths of the samples: windows of one length, or whole documents as long as they are.
+"""Lengths of the samples: of one length, or as long as documents or as large as crops really are.
 
 Samples of real lengths come in cycles of batches that all have the same lengths, grouped as
 samplers do that group by length (`benchmarks.measure.cycles`). Throughput counts what is real, and
@@ -14,10 +14,19 @@ ROLE = "input"
 DEFAULT = "preset"
 VALUES = {
     "preset": "every sample is as long as the workload's preset says",
-    "real": "whole documents, cut at the preset's length and padded as `dynamic` says",
+    "real": "whole documents, or crops at their own scale, up to the preset's length or side, "
+    "padded as `dynamic` says",
 }
-# The mean of the losses of equal parts is that of the whole only where parts have equal counts.
-NEEDS = {"real": {"real_lengths": ("yes",), "accumulation": ("1",)}}
+NEEDS = {
+    "real": {
+        "real_lengths": ("yes",),
+        # The mean of the losses of equal parts is that of the whole only where parts have equal
+        # counts.
+        "accumulation": ("1",),
+        # On the device all crops of a batch get one size.
+        "decode": ("cpu", "cpu-uint8", "cache"),
+    }
+}
 CYCLE = 8
 """Batches after which lengths repeat."""
 
@@ -40,6 +49,11 @@ def apply(value: str, recipe: Recipe) -> Recipe:
         raise Refused(
             "lengths=real needs a data set with lengths, most and fill, as RealLengths of "
             f"benchmarks.workload says, and {type(changed.dataset).__name__} lacks one."
+        )
+    counted = getattr(changed.dataset, "counted", "lengths")
+    if counted not in ("lengths", "samples"):
+        raise Refused(
+            f"`counted` of the data set is {counted!r}, and lengths or samples is needed."
         )
     if hasattr(changed.dataset, "collate"):
         raise Refused(

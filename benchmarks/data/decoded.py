@@ -59,13 +59,13 @@ class Decoded:
         return self.__dict__ | {"_mapped": None}
 
     def __call__(self, file: int, view: View, rng: random.Random) -> NDArray[np.uint8]:
-        """Crop and scale: uint8 [size, size, 3]."""
+        """Crop and scale: uint8 [side, side, 3]."""
         start, height, width, true_height, true_width = map(int, self._index[file])
-        left, top, right, bottom = view.crop(true_width, true_height, rng)
+        left, top, right, bottom = chosen = view.crop(true_width, true_height, rng)
         x, y = width / true_width, height / true_height
         box = (left * x, top * y, min(right * x, width), min(bottom * y, height))
         image = self._pixels()[start : start + height * width * 3].reshape(height, width, 3)
-        return _scaled(image, box, view.size)
+        return _scaled(image, box, view.side(chosen, true_width, true_height))
 
     def _pixels(self) -> NDArray[np.uint8]:
         if self._mapped is None:
@@ -81,9 +81,9 @@ def few(folder: Folder) -> Folder:
 
 
 def _scaled(
-    image: NDArray[np.uint8], box: tuple[float, float, float, float], size: int
+    image: NDArray[np.uint8], box: tuple[float, float, float, float], side: int
 ) -> NDArray[np.uint8]:
-    """Part of ``image``, to the next whole pixel, as uint8 [size, size, 3].
+    """Part of ``image``, to the next whole pixel, as uint8 [side, side, 3].
 
     torch's filter for bytes is Pillow's, in a quarter of the time; from the crop alone, as
     torchvision does it, where Pillow also looks at the pixels just outside.
@@ -91,7 +91,7 @@ def _scaled(
     left, top, right, bottom = map(round, box)
     part = image[top : max(bottom, top + 1), left : max(right, left + 1)]
     planes = torch.from_numpy(part).permute(2, 0, 1)[None]  # [1, 3, h, w], channels last
-    resized = interpolate(planes, (size, size), mode="bilinear", antialias=True)
+    resized = interpolate(planes, (side, side), mode="bilinear", antialias=True)
     pixels: NDArray[np.uint8] = resized[0].permute(1, 2, 0).numpy()
     return pixels
 

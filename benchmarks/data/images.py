@@ -41,13 +41,29 @@ Crop = Callable[[int, int, random.Random], Box]
 
 @dataclass(frozen=True)
 class View:
-    """The steps from a file to a tensor: crop, scale to size x size, flip half the time."""
+    """The steps from a file to a tensor: crop, scale to a square, flip half the time."""
 
     crop: Crop
     size: int
+    """Pixels on a side of the square."""
     mean: tuple[float, float, float]
     deviation: tuple[float, float, float]
     """Per channel, of values from 0 to 1."""
+    step: int = 0
+    """Pixels that a side is a multiple of, where each crop keeps its scale; 0: none does."""
+
+    def side(self, box: Box, width: int, height: int) -> int:
+        """Return the pixels on a side of a crop out of an image of that width and height.
+
+        A crop keeps its scale if a whole image fills the square. No image is enlarged, but for the
+        last pixels of a step.
+        """
+        if not self.step:
+            return self.size
+        left, top, right, bottom = box
+        share = (right - left) * (bottom - top) / (width * height)
+        own = min(self.size, math.sqrt(width * height)) * math.sqrt(share)
+        return min(self.size, math.ceil(own / self.step) * self.step)
 
 
 @dataclass(frozen=True)
@@ -65,13 +81,13 @@ class Folder:
 
 
 Pixels = Callable[[int, View, random.Random], NDArray[np.uint8]]
-"""Reads file number so much, cropped and scaled: uint8 [size, size, 3]."""
+"""Reads file number so much, cropped and scaled: uint8 [side, side, 3]."""
 
 
 class Images(Dataset[Batch]):
     """Yields (image,) or (image, label), the label int64 [].
 
-    An image is float32 [3, size, size], normalised; or, with ``raw``, uint8 [size, size, 3], a
+    An image is float32 [3, side, side], normalised; or, with ``raw``, uint8 [side, side, 3], a
     quarter of the bytes; `benchmarks.data.decoded.Normalise` makes the same of it on the device.
     """
 
@@ -89,7 +105,7 @@ class Images(Dataset[Batch]):
 
     def raw_from(self, folder: Folder, pixels: Pixels) -> Images:
         """The same images as uint8, read by ``pixels`` from ``folder``."""
-        images = Images(folder, self.view, self.seed, labelled=self.labelled)
+        images = type(self)(folder, self.view, self.seed, labelled=self.labelled)
         images.raw, images._pixels = True, pixels
         return images
 
@@ -99,13 +115,16 @@ class Images(Dataset[Batch]):
 
     def __getitem__(self, index: int) -> Batch:
         """Read one sample."""
-        file = index % len(self.folder.files)
+        file = self._file(index)
         rng = sample_rng(self.seed, index)
-        pixels = self._pixels(file, self.view, rng)  # uint8 [size, size, 3]
+        pixels = self._pixels(file, self.view, rng)  # uint8 [side, side, 3]
         if rng.random() < 0.5:
             pixels = pixels[:, ::-1]
         image = torch.from_numpy(self._bytes(pixels) if self.raw else self._planes(pixels))
         return (image, torch.tensor(self.folder.labels[file])) if self.labelled else (image,)
+
+    def _file(self, index: int) -> int:
+        return index % len(self.folder.files)
 
     def _planes(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         planes = np.multiply(pixels.transpose(2, 0, 1), self._scale, order="C")
@@ -132,7 +151,7 @@ class Files:
         return self.folder.root / os.fsdecode(bytes(self.folder.files[file]))
 
     def __call__(self, file: int, view: View, rng: random.Random) -> NDArray[np.uint8]:
-        """Decode, crop and scale: uint8 [size, size, 3]."""
+        """Decode, crop and scale: uint8 [side, side, 3]."""
         return _decoded(self.path(file), view, rng)
 
 
@@ -254,11 +273,11 @@ def _cropped(image: Image.Image, view: View, rng: random.Random) -> Image.Image:
     as torchvision does; only large photographs of the user's own, and the tiny preset, gain.
     """
     width, height = image.size
-    left, top, right, bottom = view.crop(width, height, rng)
-    shrink = min(right - left, bottom - top) / view.size
+    left, top, right, bottom = chosen = view.crop(width, height, rng)
+    side = view.side(chosen, width, height)
+    shrink = min(right - left, bottom - top) / side
     if shrink >= 2:
         image.draft("RGB", (math.ceil(width / shrink), math.ceil(height / shrink)))
     x, y = image.width / width, image.height / height
     box = (left * x, top * y, min(right * x, image.width), min(bottom * y, image.height))
-    size = (view.size, view.size)
-    return image.convert("RGB").resize(size, Image.Resampling.BILINEAR, box=box)
+    return image.convert("RGB").resize((side, side), Image.Resampling.BILINEAR, box=box)

@@ -1,5 +1,7 @@
 """Cycles of batches whose samples differ in length, each cycle with the lengths of the one before.
 
+The length of an image is the number of pixels on its side.
+
 Samplers that group by length sort the samples of a few batches and cut them into batches, so that
 little has to be filled up. So does this one, and it leaves no length to chance: those of a cycle
 are quantiles of the lengths of all samples. Batches in a row that make whole cycles thus have the
@@ -20,10 +22,10 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import Sampler
+from torch.utils.data import Sampler, default_collate
 
 from benchmarks.catalog.catalog import Refused
-from benchmarks.workload import Batch, RealLengths, Recipe
+from benchmarks.workload import Batch, Filling, RealLengths, Recipe
 
 BUCKETS = 4
 """Lengths that `dynamic=bucketed` pads to, at most: torch compiles a function eight times."""
@@ -43,7 +45,7 @@ def lengths(recipe: Recipe) -> NDArray[np.int64]:
 
 def items_per_step(recipe: Recipe) -> float:
     """Return the mean number of items of a step over a cycle, without padding."""
-    if recipe.cycle == 1:
+    if recipe.cycle == 1 or _counted(recipe) == "samples":
         return recipe.batch * recipe.items_per_sample
     return int(lengths(recipe).sum()) / recipe.cycle
 
@@ -76,12 +78,14 @@ class Order(Sampler[int]):
 class Pad:
     """Makes a batch of samples of different lengths: each is filled up at its end."""
 
-    fill: tuple[float, ...]
+    fill: tuple[float | Filling, ...]
     """Fills up each of a sample's tensors."""
     to: tuple[int, ...] = ()
     """Lengths of batches, ascending; where there is none, the longest sample's own."""
     items: frozenset[int] = frozenset()
-    """Numbers of items that a batch may have; any, if there are none."""
+    """Sums of lengths that a batch may have; any, if there are none."""
+    counted: str = "lengths"
+    """What throughput counts, as a `RealLengths` says."""
 
     def __call__(self, samples: Sequence[Sequence[Tensor]]) -> Batch:
         """Fill up to the least length of ``to`` that is enough.
@@ -89,16 +93,29 @@ class Pad:
         Raises:
             Refused: the samples are not as long as their data set says.
         """
-        given = [len(sample[0]) for sample in samples]
+        fill = [one if isinstance(one, Filling) else Filling(one) for one in self.fill]
+        given = [max(sample[0].shape[dim] for dim in fill[0].dims) for sample in samples]
         if self.items and sum(given) not in self.items:
-            raise Refused(
-                f"A batch has {sum(given)} items, and by the `lengths` of its data set it has "
-                f"{' or '.join(map(str, sorted(self.items)))}: throughput counts these, so each "
-                "sample must be as long as they say."
-            )
+            raise Refused(self._told(sum(given)))
         length = next((to for to in self.to if to >= max(given)), max(given))
-        parts = zip(zip(*samples, strict=True), self.fill, strict=True)
-        return tuple(_filled(part, fill, length) for part, fill in parts)
+        filled = [
+            tuple(_filled(*part, length) for part in zip(sample, fill, strict=True))
+            for sample in samples
+        ]
+        return tuple(default_collate(filled))  # into the memory that processes share
+
+    def _told(self, given: int) -> str:
+        planned = " or ".join(map(str, sorted(self.items)))
+        if self.counted == "samples":
+            return (
+                f"The samples of a batch are {given} long together, and by the `lengths` of their "
+                f"data set {planned}: the work of a cycle rests on these, so each sample must be "
+                "as long as they say."
+            )
+        return (
+            f"A batch has {given} items, and by the `lengths` of its data set it has {planned}: "
+            "throughput counts these, so each sample must be as long as they say."
+        )
 
 
 def pad(recipe: Recipe, *, planned: bool = True) -> Pad:
@@ -108,29 +125,42 @@ def pad(recipe: Recipe, *, planned: bool = True) -> Pad:
     """
     data, of_cycle = _data(recipe), lengths(recipe)
     longest = of_cycle.max(axis=1).tolist()
-    to = {"off": (data.most,), "bucketed": buckets(longest)}.get(recipe.dynamic, ())
+    dims = max(len(one.dims) if isinstance(one, Filling) else 1 for one in data.fill)
+    to = {"off": (data.most,), "bucketed": buckets(longest, dims)}.get(recipe.dynamic, ())
     items = frozenset(of_cycle.sum(axis=1).tolist()) if planned else frozenset[int]()
-    return Pad(tuple(data.fill), to, items)
+    return Pad(tuple(data.fill), to, items, _counted(recipe))
 
 
-def buckets(longest: Sequence[int]) -> tuple[int, ...]:
-    """At most `BUCKETS` of the batches' lengths, so chosen that filling up to them adds least."""
+def buckets(longest: Sequence[int], dims: int = 1) -> tuple[int, ...]:
+    """At most `BUCKETS` of the batches' lengths, so chosen that filling up to them adds least.
+
+    Samples are filled up in ``dims`` dimensions.
+    """
     kinds = sorted(set(longest))
     if len(kinds) <= BUCKETS:
         return tuple(kinds)
     chosen = ((*some, kinds[-1]) for some in combinations(kinds[:-1], BUCKETS - 1))
-    return min(chosen, key=lambda to: sum(min(t for t in to if t >= own) for own in longest))
+    return min(
+        chosen, key=lambda to: sum(min(t for t in to if t >= own) ** dims for own in longest)
+    )
 
 
-def _filled(part: Sequence[Tensor], fill: float, length: int) -> Tensor:
-    batch = part[0].new_full((len(part), length, *part[0].shape[1:]), fill)
-    for row, sample in zip(batch, part, strict=True):
-        row[: len(sample)] = sample
-    return batch
+def _filled(sample: Tensor, filling: Filling, length: int) -> Tensor:
+    shape = [length if dim in filling.dims else n for dim, n in enumerate(sample.shape)]
+    if shape == list(sample.shape):
+        return sample
+    whole = sample.new_empty(shape)
+    whole[:] = filling.value
+    whole[tuple(slice(n) for n in sample.shape)] = sample
+    return whole
 
 
 def _data(recipe: Recipe) -> RealLengths:
     return cast(RealLengths, recipe.dataset)
+
+
+def _counted(recipe: Recipe) -> str:
+    return getattr(recipe.dataset, "counted", "lengths")
 
 
 def _of_all(recipe: Recipe) -> NDArray[np.int64]:

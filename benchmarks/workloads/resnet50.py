@@ -12,24 +12,28 @@ Sizes: ``tiny`` keeps the whole architecture and shrinks the batch and the image
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F  # noqa: N812  PyTorch's own custom
 from torch import Tensor, nn
 
 from benchmarks.data.images import Images, View, open_folder, random_area
+from benchmarks.data.native_images import NativeImages
 from benchmarks.data.photographs import Photographs
 from benchmarks.workload import Batch, Context, Recipe
 
 # Config
 
 ITEM = "img"
-FACTS = {"input": "images", "attends": "no"}
+FACTS = {"input": "images", "attends": "no", "real_lengths": "yes"}
 PRESETS = {
     "full": {"batch": 256, "image": 224, "files": 2_000},
     "tiny": {"batch": 4, "image": 64, "files": 96},
 }
 CLASSES = 1_000
+STRIDE = 32
+"""Pixels of an image for each of the last plane."""
 STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
 """Width, number of bottlenecks and stride of each stage."""
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -114,6 +118,12 @@ def view(image: int) -> View:
     return View(random_area, image, IMAGENET_MEAN, IMAGENET_DEVIATION)
 
 
+def at_own_scale(recipe: Recipe) -> Recipe:
+    """Let each crop keep its scale, to the next multiple of the model's stride."""
+    assert isinstance(recipe.dataset, Images)
+    return replace(recipe, dataset=NativeImages.of(recipe.dataset, STRIDE))
+
+
 # Loss
 
 
@@ -160,4 +170,5 @@ def build(size: Mapping[str, int], context: Context) -> Recipe:
         data_name=folder.name,
         cudnn_benchmark=True,
         blocks=(Bottleneck,),
+        real_lengths=at_own_scale,
     )

@@ -172,10 +172,9 @@ def test_a_case_is_held_against_the_same_lengths_in_one_shape() -> None:
     ("wrong", "device", "sentence"),
     [
         (
-            case("resnet50", lengths="real"),
+            case("unet", lengths="real"),
             None,
-            "lengths=real needs real_lengths=yes, and resnet50 declares no real_lengths in its "
-            "FACTS.",
+            "lengths=real needs real_lengths=yes, and unet declares no real_lengths in its FACTS.",
         ),
         (case(dynamic="on"), None, "dynamic=on needs lengths=real, and this case has lengths=pre"),
         (case(dynamic="bucketed"), None, "dynamic=bucketed needs lengths=real, and this case has"),

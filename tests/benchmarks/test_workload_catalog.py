@@ -20,7 +20,8 @@ def test_each_workload_declares_what_it_is() -> None:
         "nanogpt": "token",
         "unet": "img",
     }
-    assert entries["resnet50"].facts == {"input": "images", "attends": "no"}
+    crops = {"input": "images", "attends": "no", "real_lengths": "yes"}
+    assert entries["resnet50"].facts == crops
     assert entries["unet"].facts == {"input": "images", "attends": "everywhere"}
     tokens = {"input": "tokens", "attends": "causally", "real_lengths": "yes"}
     assert entries["nanogpt"].facts == tokens
