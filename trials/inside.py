@@ -33,7 +33,7 @@ INSIDE = LADDER.model_copy(update={"parity": False})
 """Short windows, phases and a profile."""
 TRACED = INSIDE.model_copy(update={"trace": True})
 CHECKED = QUICK.model_copy(update={"parity": True})
-LONG = CHECKED.model_copy(update={"long_parity": True})
+LONG = QUICK.model_copy(update={"long_parity": True})
 
 NANOGPT = "nanogpt precision=bf16 optimizer=fused pinning=on workers=2"
 COMPILED = f"{NANOGPT} compile=default"
@@ -85,7 +85,7 @@ PLANS: Mapping[str, tuple[Job, ...]] = {
         (f"{DOCUMENTS} dynamic=bucketed compile=default batch=16", CHECKED),
     ),
     "resolutions": _each(
-        f"{RESNET} workers=14 lengths=real dynamic={way} compile={mode}"
+        f"{RESNET} workers=16 lengths=real dynamic={way} compile={mode}"
         for mode in ("off", "default")
         for way in ("off", "on", "bucketed")
     ),
@@ -93,10 +93,10 @@ PLANS: Mapping[str, tuple[Job, ...]] = {
         *_each(f"{COMPILED} batch=16 sequence={size}" for size in (128, 256, 512, 1024, 2048)),
         *_each(f"{UNET} compile=default width={size}" for size in (64, 128, 192, 256)),
         *_each(
-            f"{RESNET} compile=default workers=14 resolution={side}" for side in (128, 224, 288)
+            f"{RESNET} compile=default workers=16 resolution={side}" for side in (128, 224, 288)
         ),
         *_each([f"{NANOGPT} batch=fastest", f"{UNET} batch=fastest"]),
-        *_each([f"{RESNET} workers=14 batch=fastest"]),
+        *_each([f"{RESNET} workers=16 batch=fastest"]),
     ),
     "kernels": (
         (f"{OWN} precision=bf16 pinning=on workers=2", QUICK),
@@ -204,12 +204,14 @@ def main() -> None:
     parser.add_argument("--devices", default="cuda:0")
     parser.add_argument("--limit", type=float, default=540.0, help="seconds")
     parser.add_argument("--revision", default="inside")
+    parser.add_argument("--resume", action="store_true", help="go on with what was submitted")
     arguments = parser.parse_args()
     until_s = time.monotonic() + arguments.limit
     folder: Path = arguments.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     with running(folder, arguments.devices.split(",")):
-        submit([job for plan in arguments.plans for job in PLANS[plan]], arguments.revision)
+        if not arguments.resume:
+            submit([job for plan in arguments.plans for job in PLANS[plan]], arguments.revision)
         while unfinished() and time.monotonic() < until_s:
             time.sleep(2.0)
         with (folder / "results.jsonl").open("w", encoding="utf-8") as out:
