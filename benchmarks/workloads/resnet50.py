@@ -33,7 +33,8 @@ PRESETS = {
 }
 CLASSES = 1_000
 STRIDE = 32
-"""Pixels of an image for each of the last plane."""
+"""Pixels of an image for each of the last plane. With ``dynamic=on`` torch compiles a plane of one
+pixel by itself, so ``tiny`` has two graphs."""
 STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
 """Width, number of bottlenecks and stride of each stage."""
 IMAGENET_MEAN = (0.485, 0.456, 0.406)

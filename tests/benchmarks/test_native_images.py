@@ -3,7 +3,7 @@
 import itertools
 import math
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from benchmarks.data.decoded import Normalise
 from benchmarks.data.images import Files, Images, View, open_folder, random_area, sample_rng
 from benchmarks.data.native_images import CROPS, NativeImages
 from benchmarks.data.photographs import Photographs
-from benchmarks.measure import batch_source, cycles, flops, loop, parity_check, session
+from benchmarks.measure import batch_source, compilation, cycles, flops, loop, parity_check, session
 from benchmarks.measure.cycles import Pad
 from benchmarks.measure.loop import TimedPass
 from benchmarks.measure.passes import Passes
@@ -376,6 +376,39 @@ def test_rates_count_the_images_of_whole_cycles(
     counted(replicate.synth, synth, sides)
     assert replicate.warmup.steps == len(warmup) + CYCLE
     assert "synth.small_ring" not in replicate.flags
+
+
+@pytest.fixture
+def fresh_compiler() -> Iterator[None]:
+    from torch._dynamo import utils  # seconds to import
+
+    torch._dynamo.reset()
+    utils.counters.clear()
+    utils.clear_compilation_metrics()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.parametrize(("dynamic", "graphs"), [("off", 1), ("on", 2), ("bucketed", 2)])
+def test_nothing_compiles_in_a_timed_pass(context: Context, dynamic: str, graphs: int) -> None:
+    made = built(context, dynamic=dynamic, batch="2")
+    replicate = replicate_of(replace(made, compile_options={"backend": "eager"}))
+    assert replicate.compilation is not None
+    assert replicate.compilation.graphs == graphs
+    assert (replicate.full.compile_s, replicate.synth.compile_s) == (0.0, 0.0)
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+def test_sides_of_a_whole_preset_share_one_graph(context: Context) -> None:
+    made = built(context, dynamic="on", batch="2", resolution="224", layout="channels_last")
+    trainer = Trainer(replace(made, compile_options={"backend": "eager"}), CPU)
+    with torch.no_grad():
+        for batch in itertools.islice(batch_source.batches(trainer.recipe, 0), CYCLE):
+            trainer._forward(trainer.place(batch))
+    read = compilation.read()
+    assert read is not None
+    assert (read.graphs, dict(read.recompiles)) == (1, {})
 
 
 def test_a_process_tells_images_and_that_it_computes_the_same_numbers(
