@@ -78,13 +78,20 @@ def _broken(compiler: Any) -> Counter[str]:
 def _again(metrics: Iterable[Any]) -> Counter[str]:
     """Reasons of the compilations that were not the first of their frame, with its line."""
     first = "0"  # a compile id reads frame/times that this frame was compiled before
-    reasons: Counter[str] = Counter()
+    again: dict[str, Any] = {}
     for metric in metrics:
-        place = str(metric.compile_id or f"0/{first}").rpartition("/")[2]
-        if place.partition("_")[0] != first:
-            reason = str(metric.recompile_reason or "no reason given")
-            file = str(getattr(metric, "co_filename", None) or "")
-            line = place_of(file, getattr(metric, "co_firstlineno", None) or 0)
-            reason = _first(reason.partition(": ")[2] or reason)
-            reasons[f"{reason[:250]} at {line}" if line and line not in reason else reason] += 1
-    return reasons
+        compiled = str(metric.compile_id or f"0/{first}")
+        if compiled.rpartition("/")[2].partition("_")[0] == first:
+            continue
+        # The backward pass is an event of the same id, and has no reason of its own.
+        if compiled not in again or metric.recompile_reason:
+            again[compiled] = metric
+    return Counter(map(_reason, again.values()))
+
+
+def _reason(metric: Any) -> str:
+    reason = str(metric.recompile_reason or "no reason given")
+    file = str(getattr(metric, "co_filename", None) or "")
+    line = place_of(file, getattr(metric, "co_firstlineno", None) or 0)
+    reason = _first(reason.partition(": ")[2] or reason)
+    return f"{reason[:250]} at {line}" if line and line not in reason else reason

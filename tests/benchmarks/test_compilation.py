@@ -75,7 +75,9 @@ def test_equal_reasons_are_counted_together_and_odd_ones_do_not_fail() -> None:
         for name, reason in (
             ("0/0", None),
             ("0/0_1", None),  # the same compilation, restarted
+            ("0/1", None),  # an event of the compilation that the next one tells the reason of
             ("0/1", "0/0: size mismatch"),
+            ("0/1", None),  # its backward pass
             ("3/2", "3/1: size mismatch"),
             ("!0/1", None),
             (None, None),
