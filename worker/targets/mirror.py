@@ -13,7 +13,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from worker.child.resource_limits import fits
-from worker.targets.commands import BuildFailed, BuildLimits, run
+from worker.targets.commands import BuildFailed, BuildLimits, TooMuch, Unbuildable, run
 from worker.targets.definitions import Repository
 
 COMMIT = re.compile(r"[0-9a-f]{7,40}")
@@ -73,6 +73,12 @@ class Mirror:
                 return commit
         return None
 
+    def holds(self, commit: str) -> bool:
+        """Return True if a commit was fetched once, whether or not a ref still reaches it."""
+        with suppress(BuildFailed):
+            return self._git("cat-file", "-t", commit).strip() == "commit"
+        return False
+
     def newest(self, most: int) -> list[str]:
         """The newest commits along first parents, as many of each of the allowed refs."""
         if not (self._folder / "HEAD").exists():
@@ -90,11 +96,12 @@ class Mirror:
         """Write the files of ``commit`` into the folder ``to``.
 
         Raises:
-            BuildFailed: a link leads out of it, or it is too large.
+            Unbuildable: a link leads out of it, or it is too large.
+            BuildFailed: the mirror or the disk is at fault.
         """
         for path, leads_to in self._links(commit):
             if _leads_out(path, leads_to):
-                raise BuildFailed(f"its link {path[:200]} leads out of it, to {leads_to[:200]}.")
+                raise Unbuildable(f"its link {path[:200]} leads out of it, to {leads_to[:200]}.")
         index = to.with_name(f"{to.name}.index")
         limits = BuildLimits(self._repository.build_s, (to,), self._disk_b)
         there = (f"--git-dir={self._folder}", f"--work-tree={to}")
@@ -102,6 +109,8 @@ class Mirror:
         try:
             run([*_GIT, *there, "read-tree", commit], limits, self._log, more, to)
             run([*_GIT, *there, "checkout-index", "--all"], limits, self._log, more, to)
+        except TooMuch as failed:
+            raise Unbuildable(str(failed), failed.log) from failed
         finally:
             index.unlink(missing_ok=True)
 
@@ -109,16 +118,16 @@ class Mirror:
         """Yield the links of a commit: where each is, and what it says.
 
         Raises:
-            BuildFailed: they are too many, or too long to be links.
+            Unbuildable: they are too many, or too long to be links.
         """
         listed = self._git("ls-tree", "-r", "-l", "-z", commit).split("\0")
         links = [entry.partition("\t") for entry in listed if entry.startswith(_LINK)]
         if len(links) > MOST_LINKS:
-            raise BuildFailed(f"it has {len(links)} links, and may have {MOST_LINKS}.")
+            raise Unbuildable(f"it has {len(links)} links, and may have {MOST_LINKS}.")
         for facts, _, path in links:
             _, _, blob, size = facts.split()
             if int(size) > LONGEST_LINK_B:
-                raise BuildFailed(f"its link {path[:200]} is too long.")
+                raise Unbuildable(f"its link {path[:200]} is too long.")
             yield path, self._git("cat-file", "blob", blob)
 
     def _git(self, *arguments: str, limits: BuildLimits | None = None) -> str:
