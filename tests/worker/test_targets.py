@@ -14,7 +14,7 @@ import psutil
 import pytest
 from pydantic import ValidationError
 
-from benchmarks.contracts import Status
+from benchmarks.contracts import MOST_HEADS, Status, Worker
 from cli.commands.worker import build as build_command
 from cli.exits import Exit
 from cli.exits import Stop as CommandStop
@@ -348,6 +348,71 @@ def test_what_happened_to_a_commit_has_its_sentence(
         what == "unreachable"
     )
     assert ("no allowed ref leads to it any more" in str(told.value)) == (what != "unreachable")
+
+
+def heads(builds: Builds) -> dict[str, str]:
+    told = builds.told()["heads"]
+    assert isinstance(told, tuple)
+    return {head.ref: head.commit for head in told}
+
+
+def test_where_refs_are_is_told_and_follows_them(
+    commit: Commit, build: Callable[..., Builds], origin: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(made, "FETCH_EVERY_S", 0.0)
+    first = commit(a__py="1\n")
+    git(origin, "tag", "--annotate", "--message", "x", "v1")
+    builds = build(refs=["refs/heads/*", "refs/tags/*"])
+    assert builds.told() == {"revisions": (), "targets": {"ours": made.NOT_YET}, "heads": ()}
+    builds.refresh()
+    told = builds.told()
+    assert told["targets"] == {"ours": ""}
+    (head,) = told["heads"]
+    assert (head.target, head.ref, head.commit) == ("ours", "refs/heads/main", first)
+    assert (head.author, head.title) == ("A", "one")
+    assert Worker.model_validate({"name": "w", **told}).heads == (head,)
+
+    second = commit(a__py="2\n")
+    git(origin, "branch", "other")
+    builds.refresh()
+    assert heads(builds) == {"refs/heads/main": second, "refs/heads/other": second}
+    git(origin, "reset", "--quiet", "--hard", first)  # a force-push
+    git(origin, "branch", "--quiet", "--delete", "--force", "other")
+    builds.refresh()
+    assert heads(builds) == {"refs/heads/main": first}
+
+
+def test_refs_that_were_fetched_long_ago_are_not_told_but_why(
+    commit: Commit, build: Callable[..., Builds], origin: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(made, "FETCH_EVERY_S", 0.0)
+    commit(a__py="1\n")
+    builds = build()
+    builds.refresh()
+    origin.rename(origin.with_name("gone"))
+    builds.refresh()
+    assert builds.told()["targets"] == {"ours": ""}
+    assert heads(builds)
+    monkeypatch.setattr(made, "FRESH_S", 0.0)
+    told = builds.told()
+    assert told["heads"] == ()
+    assert str(told["targets"]).startswith("{'ours': '`git fetch` failed: ")
+    origin.with_name("gone").rename(origin)
+    monkeypatch.setattr(made, "FRESH_S", 600.0)
+    builds.refresh()
+    assert builds.told()["targets"] == {"ours": ""}
+
+
+def test_no_more_heads_are_told_than_an_introduction_may_have_branches_first(
+    commit: Commit, build: Callable[..., Builds], origin: Path
+):
+    commit(a__py="1\n")
+    for number in range(MOST_HEADS):
+        git(origin, "update-ref", f"refs/pull/{number}/head", "HEAD")
+    builds = build(refs=["refs/heads/*", "refs/pull/*"])
+    builds.refresh()
+    assert len(heads(builds)) == MOST_HEADS
+    assert "refs/heads/main" in heads(builds)
 
 
 # Environments

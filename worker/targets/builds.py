@@ -12,6 +12,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from pydantic import ValidationError
+
+from benchmarks.contracts import MOST_HEADS, Head, line
 from worker.checkouts import MOST_REVISIONS
 from worker.targets.commands import BuildFailed, Unbuildable
 from worker.targets.definitions import Install, Repository
@@ -31,6 +34,11 @@ IN_USE_S = 86_400.0
 VENV = ".venv"
 
 
+FRESH_S = 600.0
+"""Refs that were fetched longer ago are not told: nobody knows where they are now."""
+NOT_YET = "It was not fetched yet."
+
+
 class Builds:
     """Mirrors, files and environments below one folder, which workers of a machine share."""
 
@@ -45,6 +53,11 @@ class Builds:
         self._fetched_s: float | None = None
         self._known: tuple[str, ...] | None = None
         """The commits since the last fetch: they are asked for each second."""
+        self._heads: tuple[Head, ...] | None = None
+        """Likewise the refs of all targets."""
+        self._reached_s: dict[str, float] = {}
+        """When each repository was reached, on CLOCK_MONOTONIC."""
+        self._trouble: dict[str, str] = dict.fromkeys(targets, NOT_YET)
 
     def folder_of(self, revision: str, *, anew: bool = False) -> Path | None:
         """Return the folder to run ``revision`` in; None if its name is no commit's.
@@ -70,6 +83,20 @@ class Builds:
             for name in self._targets:
                 self._fetch(name, UNASKED_S)
 
+    def told(self) -> Mapping[str, object]:
+        """The commits that may be asked for, and where the refs of the targets are."""
+        since_s = time.monotonic() - FRESH_S
+        late = {name for name in self._targets if self._reached_s.get(name, -math.inf) < since_s}
+        if self._heads is None:
+            self._heads = self._all_heads()
+        return {
+            "revisions": self.revisions(),
+            "targets": {
+                name: self._trouble[name] if name in late else "" for name in self._targets
+            },
+            "heads": tuple(head for head in self._heads if head.target not in late),
+        }
+
     def revisions(self) -> tuple[str, ...]:
         """The newest commits that are known and may be asked for."""
         if self._known is None:
@@ -80,6 +107,15 @@ class Builds:
         share = MOST_REVISIONS // max(1, len(self._targets))
         newest = (self._mirror(name).newest(share) for name in self._targets)
         return tuple(sorted({commit for commits in newest for commit in commits}))
+
+    def _all_heads(self) -> tuple[Head, ...]:
+        share = MOST_HEADS // max(1, len(self._targets))
+        return tuple(
+            head
+            for name in self._targets
+            for facts in self._mirror(name).heads(share)
+            if (head := _head(name, *facts))
+        )
 
     def _built(self, revision: str) -> tuple[str, Path] | None:
         folders = ((name, self._checkouts(name) / revision) for name in self._targets)
@@ -138,10 +174,12 @@ class Builds:
         try:
             with self._alone(name):
                 self._mirror(name).fetch(limit_s)
+            self._reached_s[name] = time.monotonic()
         except (BuildFailed, OSError) as failed:
             sentence = f"The repository of the target {name} was not fetched: {failed}"
             log.warning("%s", sentence)
-        self._known = None
+            self._trouble[name] = line(str(failed))
+        self._known = self._heads = None
         return sentence
 
     def _build(self, name: str, commit: str, folder: Path) -> None:
@@ -230,6 +268,14 @@ class Builds:
         with (self._folder / f"{what}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+
+def _head(target: str, ref: str, commit: str, at: str, author: str, title: str) -> Head | None:
+    """The head that git tells; None for a tag with a message, or a name that nobody may ask for."""
+    with suppress(ValidationError):
+        names = {"author": line(author), "title": line(title)}
+        return Head(target=target, ref=ref, commit=commit, at=at, **names)
+    return None
 
 
 def _remove(folder: Path) -> None:

@@ -9,7 +9,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 
 from worker.child.resource_limits import fits
@@ -26,6 +26,7 @@ _AS_IT_IS = {"GIT_LFS_SKIP_SMUDGE": "1", "GIT_NO_REPLACE_OBJECTS": "1"}
 """No large files, and no `refs/replace` that swaps a commit's content."""
 _LINK = "120000"
 """git's mode of a symbolic link."""
+_OF_A_HEAD = ("refname", "objectname", "committerdate:iso8601-strict", "authorname", "subject")
 MOST_LINKS, LONGEST_LINK_B = 1_000, 4_096
 
 
@@ -91,6 +92,21 @@ class Mirror:
                 listed = self._git("rev-list", "--first-parent", count, chosen, "--")
                 commits |= dict.fromkeys(listed.split())
         return list(commits)
+
+    def heads(self, most: int) -> Iterator[tuple[str, ...]]:
+        """Yield ref, commit, time, author and title: branches first, the newest first."""
+        if not (self._folder / "HEAD").exists():
+            return
+        form = "%00".join(f"%({name})" for name in _OF_A_HEAD)
+        told: dict[str, None] = {}
+        for place in ("refs/heads", "refs"):
+            with suppress(BuildFailed):
+                sort = "--sort=-committerdate", f"--count={most}"
+                listed = self._git("for-each-ref", *sort, f"--format={form}", place)
+                told |= dict.fromkeys(listed.rstrip("\n").split("\n"))
+        facts = (tuple(line.split("\0")) for line in told)
+        commits = (fact for fact in facts if len(fact) == len(_OF_A_HEAD))
+        yield from islice(commits, most)
 
     def export(self, commit: str, to: Path) -> None:
         """Write the files of ``commit`` into the folder ``to``.
