@@ -66,7 +66,7 @@ class ScheduleRequest(contracts.Contract):
         str,
         Field(pattern=_RULE),
         contracts.Worded(
-            "must be 'date', 'latest', 'fixed:' with a revision, such as fixed:v1.2, or 'ref:' "
+            "must be 'date', 'latest' or 'fixed:' with a revision, such as fixed:v1.2; or 'ref:' "
             "with a target and a ref, such as ref:nanogpt:main"
         ),
     ] = "date"
