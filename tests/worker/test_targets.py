@@ -403,6 +403,22 @@ def test_refs_that_were_fetched_long_ago_are_not_told_but_why(
     assert builds.told()["targets"] == {"ours": ""}
 
 
+def test_a_ref_that_is_allowed_no_more_is_forgotten(
+    commit: Commit, build: Callable[..., Builds], origin: Path
+):
+    base = commit(a__py="1\n")
+    git(origin, "switch", "--quiet", "--create", "feature/other")
+    other = commit(a__py="2\n")
+    builds = build()
+    builds.refresh()
+    assert heads(builds) == {"refs/heads/main": base, "refs/heads/feature/other": other}
+    narrower = build(refs=["refs/heads/main"])
+    narrower.refresh()
+    assert heads(narrower) == {"refs/heads/main": base}
+    with pytest.raises(BuildFailed, match="is in no repository"):
+        narrower.folder_of(other)
+
+
 def test_no_more_heads_are_told_than_an_introduction_may_have_branches_first(
     commit: Commit, build: Callable[..., Builds], origin: Path
 ):
@@ -617,6 +633,20 @@ def test_a_commit_that_cannot_be_built_is_no_score_and_costs_one_build(
         assert f"Commit {one} of the target ours cannot be built: its link link" in result.reason
     log = (chosen.state / "builds" / "ours.log").read_text()
     assert list((chosen.state / "builds" / "failures").iterdir()), log
+
+
+def test_the_end_of_the_builds_log_goes_with_the_result(
+    chosen: Settings, commit: Commit, contained, job, onlooker, origin: Path, uv: Path
+):
+    assert chosen.targets
+    chosen.targets.write_text(f'[targets.ours]\ngit = "{origin}"\ninstall = "uv-sync"\n')
+    one = commit(uv__lock="broken")
+    runner = Runner(chosen, Station(chosen, contained))
+    told = [runner.run(job("ok", revision=one), onlooker) for _ in range(2)]
+    assert {result.status for result in told} == {Status.UNBUILDABLE}
+    assert {result.log_tail for result in told} == {"no wheel for this platform"}
+    assert "`uv sync` failed: no wheel for this platform" in told[1].reason
+    assert len(uv.read_text().splitlines()) == 1
 
 
 @pytest.mark.parametrize("side", ["baseline", "contender"])

@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from itertools import islice, takewhile
 from pathlib import Path
 
@@ -60,6 +61,13 @@ class Mirror:
                 with suppress(OSError):
                     part.unlink()
             raise
+        self._forget_others()
+
+    def _forget_others(self) -> None:
+        """Delete the refs that were allowed once: they would still reach their commits."""
+        for ref in self._git("for-each-ref", "--format=%(refname)").split():
+            if not any(fnmatchcase(ref, pattern) for pattern in self._repository.refs):
+                self._git("update-ref", "-d", ref)
 
     def commit(self, name: str) -> str | None:
         """The whole id of a commit that an allowed ref reaches; None if there is no such one."""
