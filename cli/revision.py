@@ -49,19 +49,19 @@ def given_or_checked_out(given: str | None, folder: Path, option: str = "--revis
 
 def checked_out(folder: Path) -> Version | None:
     """Name the commit of ``folder``, with ``+dirty`` when tracked files differ from it."""
-    head = _git(folder, "show", "--no-patch", "--format=%H%n%cI%n%an%n%s", "HEAD")
+    head = git(folder, "show", "--no-patch", "--format=%H%n%cI%n%an%n%s", "HEAD")
     if head is None:
         return None
     commit, at, author, title = [*head.split("\n", 3), "", ""][:4]
     committed_at = datetime.fromisoformat(at).astimezone(UTC)
-    if _git(folder, "status", "--porcelain", "--untracked-files=no"):
+    if git(folder, "status", "--porcelain", "--untracked-files=no"):
         return Version(f"{commit}+dirty", committed_at)  # the changes have no author yet
     return Version(commit, committed_at, values.line(author), values.line(title))
 
 
 def commit_named(name: str, folder: Path) -> str | None:
     """The commit that git knows by ``name`` (a branch, a tag, an abbreviation) in ``folder``."""
-    return _git(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+    return git(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
 
 
 MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
@@ -77,7 +77,7 @@ def fork_point(folder: Path) -> str | None:
     main = next((name for name in MAIN_BRANCHES if commit_named(name, folder)), None)
     if head is None or main is None:
         return None
-    fork = _git(folder, "merge-base", "HEAD", main)
+    fork = git(folder, "merge-base", "HEAD", main)
     return commit_named("HEAD^", folder) if fork == head else fork
 
 
@@ -86,11 +86,12 @@ def of_today(now: datetime) -> Version:
     return Version(f"local-{now.date().isoformat()}")
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
+def git(folder: Path, *arguments: str) -> str | None:
     """Run git; None when it is not there or refuses."""
+    command = ["git", "-c", "log.showSignature=false", *arguments]
     try:
         done = subprocess.run(
-            ["git", *arguments], cwd=folder, capture_output=True, text=True, check=False
+            command, cwd=folder, capture_output=True, text=True, errors="replace", check=False
         )
     except OSError:
         return None

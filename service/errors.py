@@ -173,6 +173,13 @@ class Impossible(ServiceError):
     title = "Impossible combination"
 
 
+class Unresolved(ServiceError):
+    """No worker says now which commit a ref is at: wait for one, or name the commit."""
+
+    status_code = 409
+    type = "unresolved"
+
+
 class KeyReused(ServiceError):
     """An idempotency key that was used for another request: take a fresh key."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, Self
@@ -45,6 +45,10 @@ class Checkouts:
 
     def refresh(self) -> None:
         """Do nothing: to look at folders takes no time."""
+
+    def told(self) -> Mapping[str, object]:
+        """What an introduction says of them."""
+        return {"revisions": self.revisions()}
 
     def revisions(self) -> tuple[str, ...] | None:
         """Their names, sorted; None if there are more than an introduction may name."""
@@ -93,8 +97,8 @@ class HasRevisions(Protocol):
     def refresh(self) -> None:
         """Look again, where that takes long; nobody waits for it."""
 
-    def revisions(self) -> tuple[str, ...] | None:
-        """Their names, sorted; None if there are too many."""
+    def told(self) -> Mapping[str, object]:
+        """What an introduction says of them."""
 
 
 class Deployments:
@@ -123,9 +127,9 @@ class Deployments:
     def _watch(self) -> None:
         while not self._ended.wait(LOOK_S):
             self._checkouts.refresh()
-            revisions = self._checkouts.revisions()
-            if revisions != self._reported:
+            told = self._checkouts.told()
+            if told != self._reported:
                 # The loop that claims jobs handles an absent service, and a refusal.
                 with suppress(ClientError, Occupied):
                     self._tell()
-                    self._reported = revisions
+                    self._reported = told

@@ -166,7 +166,7 @@ class Loop:
         return self._stop.allows(CLAIM_GRACE_S)
 
     def _register(self, goes_on: GoesOn) -> None:
-        here = {"revisions": self._checkouts.revisions()}
+        here = self._checkouts.told()
         try:
             self._client.register(self._me.model_copy(update=here), goes_on)
         except Fenced as refused:

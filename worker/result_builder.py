@@ -103,10 +103,10 @@ def sendable(run: Run, compute: Callable[[], contracts.Result]) -> contracts.Res
 
 
 def without_numbers(
-    spec: contracts.JobSpec, status: contracts.Status, sentence: str
+    spec: contracts.JobSpec, status: contracts.Status, sentence: str, log: str = ""
 ) -> contracts.Result:
     """The result of a job that ended for a reason outside of its child."""
-    return failure(Run(spec, datetime.now(UTC), 0), status, sentence)
+    return failure(Run(spec, datetime.now(UTC), 0), status, sentence, log)
 
 
 def last_line(printed: bytes) -> bytes:

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from benchmarks.contracts import Id, JobSpec, Result, Status
+from benchmarks.diagnosis.paired import paired
 from worker.ahead import Ahead
 from worker.alone import Alone, run_of
 from worker.child.workspace import Caches, workspace
@@ -59,10 +60,26 @@ class Runner:
                 run = run_of(spec, self._settings)
                 return sendable(run, measure(launch))
         except TargetAbsent as absent:
-            return without_numbers(spec, Status.INFRA_ERROR, str(absent))
+            return self._without_code(spec, absent)
         except OSError as error:
             sentence = f"This worker could not run the job: {error}. Check its disk and settings."
             return without_numbers(spec, Status.INFRA_ERROR, sentence)
+
+    def _without_code(self, spec: JobSpec, absent: TargetAbsent) -> Result:
+        """The result of a job whose code cannot be had; of a pair it says which side's."""
+        if spec.duet is None or absent.status is not Status.UNBUILDABLE:
+            return without_numbers(spec, absent.status, str(absent), absent.build_log)
+        baseline, contender = spec.duet.baseline, spec.revision
+        return paired(self._side(spec, baseline, contender), self._side(spec, contender, baseline))
+
+    def _side(self, spec: JobSpec, revision: str, other: str) -> Result:
+        """One side of a pair of which at least one side cannot be built."""
+        try:
+            target_of(self._settings, revision)
+        except TargetAbsent as absent:
+            return without_numbers(spec, absent.status, str(absent), absent.build_log)
+        sentence = f"Not measured: the other revision of its pair, {other}, cannot be built."
+        return without_numbers(spec, Status.INFRA_ERROR, sentence)
 
     def _launch(
         self,

@@ -133,6 +133,30 @@ FOLDER = "folder"
 """The label by which a worker's folder is told from that of another worker of the same name."""
 
 
+MOST_HEADS = 100
+
+
+class Head(values.Contract):
+    """The newest commit of a ref in a repository that a worker builds."""
+
+    target: values.Name
+    ref: Annotated[
+        str,
+        Field(pattern=r"^refs/[A-Za-z0-9_./+@-]{1,195}$"),
+        values.Worded("must be the whole name of a ref, such as refs/heads/main"),
+    ]
+    commit: Annotated[
+        str,
+        Field(pattern=r"^[0-9a-f]{40}$"),
+        values.Worded("must be the whole id of a commit, 40 digits of 0-9 and a-f"),
+    ]
+    at: values.Moment
+    """When it was committed."""
+    author: values.Line = ""
+    title: values.Line = ""
+    """The first line of its message."""
+
+
 class Worker(values.Contract):
     """A worker's description of itself for the service."""
 
@@ -144,6 +168,12 @@ class Worker(values.Contract):
     None: it does not say, as a worker of an earlier version."""
     warnings: Annotated[tuple[values.Line, ...], Field(max_length=50)] = ()
     """Whatever was wrong with its machine when it started, a line each."""
+    targets: Annotated[dict[values.Name, values.Line], Field(max_length=100)] = Field(
+        default_factory=dict
+    )
+    """The repositories that it builds, each with what keeps it from knowing its refs; or empty."""
+    heads: Annotated[tuple[Head, ...], Field(max_length=MOST_HEADS)] = ()
+    """Their refs as they were fetched lately: branches first, those that changed last first."""
 
 
 class Claim(values.Contract):

@@ -25,6 +25,8 @@ class Status(StrEnum):
     """The case cannot run on this device or software; decided before it costs time."""
     OOM = "oom"
     """The batch does not fit. The batch is never made smaller in silence."""
+    UNBUILDABLE = "unbuildable"
+    """The commit cannot be built, so nothing ran; it says nothing of the commit's speed."""
     COMPILE_ERROR = "compile_error"
     RUNTIME_ERROR = "runtime_error"
     PARITY_FAIL = "parity_fail"

@@ -49,8 +49,14 @@ def set_schedule(
     timezone: Annotated[str, typer.Option(help="Such as Europe/Zurich.")] = "UTC",
     revision_rule: Annotated[
         str,
-        typer.Option(help="date: named after the day; latest: the newest known; fixed:REVISION."),
+        typer.Option(
+            help="date: named after the day; latest: the newest known; fixed:REVISION; "
+            "ref:TARGET:REF, such as ref:nanogpt:main: where workers see it."
+        ),
     ] = "date",
+    again: Annotated[
+        bool, typer.Option("--again", help="Measure a commit of a ref in every slot, not once.")
+    ] = False,
     require: options.Require = None,
     explore: Annotated[
         str | None,
@@ -71,6 +77,7 @@ def set_schedule(
         "suite": suite,
         "revision_rule": revision_rule,
         "requires": parse_case.labels(require or ()),
+        "again": again,
         "enabled": enabled,
         "explore_s": durations.within("--explore", explore, 1.0, 86_400.0) if explore else 0.0,
     }
@@ -126,6 +133,9 @@ def _print(schedules: Sequence[ScheduleView]) -> None:
     for line in lines:
         drawn.add_row(*(line[heading] for heading in headings))
     console.print(drawn if schedules else "There are no schedules.")
+    for schedule in schedules:
+        if schedule.note:
+            console.say(f"{schedule.name}: {schedule.note}")
 
 
 def _cells(schedule: ScheduleView) -> dict[str, str]:

@@ -95,11 +95,12 @@ def build(
 ) -> None:
     """Build a commit here, as a worker does when a job names it, and print its folder.
 
+    One that could not be built before is tried again, which jobs do once a day.
     The exit code is 1 if it cannot be built, 2 if the file is wrong.
     """
     settings = Settings(targets=targets, state_dir=state_dir)
     try:
-        folder = builds_of(settings, targets).folder_of(revision)
+        folder = builds_of(settings, targets).folder_of(revision, anew=True)
     except BadTargets as error:
         raise Stop(str(error)) from error
     except (BuildFailed, OSError) as error:

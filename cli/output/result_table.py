@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from rich.text import Text
@@ -37,6 +38,7 @@ def show(rows: Sequence[Row], console: Console) -> None:
     for basis in dict.fromkeys(row.throughput.interval for row in rows if row.throughput):
         if basis in _BASIS:
             console.print(f"95 % interval {_BASIS[basis]}.", style="dim", highlight=False)
+    _unbuildable(rows, console)
     for row in rows:
         _remark(row, console)
         _flagged(row, console)
@@ -85,8 +87,17 @@ def _memory(row: Row) -> str:
     return formats.DASH if known is None else formats.quantity(known, "B")
 
 
+def _unbuildable(rows: Sequence[Row], console: Console) -> None:
+    """Print once why a commit cannot be built, however many cases it has."""
+    reasons = Counter(row.reason for row in rows if row.status == Status.UNBUILDABLE)
+    for reason, count in reasons.items():
+        console.say(f"{formats.counted(count, 'case')}: {reason}", "red")
+
+
 def _remark(row: Row, console: Console) -> None:
     """Print why a case failed, or was not compared."""
+    if row.status == Status.UNBUILDABLE:
+        return
     if row.reason:
         console.say(f"{row.case.key}: {row.reason}", "red")
     elif row.parity_reason:

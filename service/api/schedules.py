@@ -42,7 +42,12 @@ def put_schedule(
     session: dependencies.DatabaseSession,
     now: dependencies.Now,
 ) -> ScheduleView:
-    """Make or change a schedule; it fires next at the first slot after now."""
+    """Make or change a schedule; it fires next at the first slot after now.
+
+    With the rule `ref:TARGET:REF`, such as `ref:nanogpt:main`, a slot measures the commit at which
+    workers see the ref of their target. It waits while no worker does, and submits nothing if the
+    schedule has measured that commit, unless `again` is set. `note` says so.
+    """
     return schedules.put(session, name, request, now)
 
 
@@ -53,12 +58,15 @@ def delete_schedule(name: ScheduleName, session: dependencies.DatabaseSession) -
     schedules.delete(session, name)
 
 
-@router.post("/{name}/fire", status_code=201, responses=problems(404))
+@router.post("/{name}/fire", status_code=201, responses=problems(404, 409))
 @needs(Permission.SUBMIT)
 def fire(
     name: ScheduleName, session: dependencies.DatabaseSession, now: dependencies.Now
 ) -> Submitted:
-    """Submit a schedule's suite now, beside its slots."""
+    """Submit a schedule's suite now, beside its slots, whatever it has measured.
+
+    409 while no worker says which commit the schedule's ref is at.
+    """
     accepted = schedules.fire(session, name, now)
     audit.made(session, accepted.submission_id)
     return submissions.answer_of(session, accepted)

@@ -14,6 +14,8 @@ from benchmarks.diagnosis.disturbances import FLAGS
 STATUSES = {
     Status.OK: "Measured.",
     Status.UNSUPPORTED: "This case cannot run on this device or software; nothing was measured.",
+    Status.UNBUILDABLE: "The commit cannot be built, so nothing ran. This says nothing of its "
+    "speed.",
     Status.OOM: "The batch does not fit into the device's memory. It was not made smaller.",
     Status.COMPILE_ERROR: "Compiling the model failed before anything was timed.",
     Status.RUNTIME_ERROR: "The workload raised an error while it ran.",

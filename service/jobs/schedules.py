@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -25,7 +25,9 @@ from service import errors, models
 from service.database.failures import passes
 from service.database.session import insert_if_absent, now_of
 from service.history import revisions
+from service.jobs import heads
 from service.jobs.explore import explore
+from service.jobs.measured_commits import has_measured
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import AcceptedSubmission, submit
 from service.schemas.jobs import ScheduleView
@@ -33,7 +35,10 @@ from service.schemas.jobs import ScheduleView
 log = logging.getLogger(__name__)
 
 _SLOTS = cast(Table, models.ScheduleRun.__table__)
-_RULE = r"^(date|latest|fixed:[A-Za-z0-9][A-Za-z0-9_./+-]{0,99})$"
+_RULE = (
+    r"^(date|latest|fixed:[A-Za-z0-9][A-Za-z0-9_./+-]{0,99}"
+    r"|ref:[a-z0-9][a-z0-9_-]{0,63}:[A-Za-z0-9][A-Za-z0-9_./+@-]{0,119})$"
+)
 _GAP = timedelta(days=2)
 _SLACK = timedelta(minutes=1)
 """Replicas that look at the same time may have times of day that far apart."""
@@ -61,11 +66,15 @@ class ScheduleRequest(contracts.Contract):
         str,
         Field(pattern=_RULE),
         contracts.Worded(
-            "must be 'date', 'latest' or 'fixed:' with a revision, such as fixed:v1.2"
+            "must be 'date', 'latest' or 'fixed:' with a revision, such as fixed:v1.2; or 'ref:' "
+            "with a target and a ref, such as ref:nanogpt:main"
         ),
     ] = "date"
     """``date``: named after the slot's local date. ``latest``: the newest revision known in its
-    project. ``fixed:REVISION``: that one."""
+    project. ``fixed:REVISION``: that one. ``ref:TARGET:REF``: the commit that the ref of a worker's
+    target is at when the slot fires; once the schedule has measured it, it waits for the next."""
+    again: contracts.Flag = False
+    """Measure a commit of a ref also when the schedule has measured it."""
     requires: contracts.Labels = Field(default_factory=dict)
     explore_s: Annotated[float, Field(strict=True, ge=0, le=86_400)] = 0.0
     """Seconds of the devices that each slot may spend, after the suite, on cases near the fastest
@@ -82,7 +91,7 @@ class Fired:
     schedule: str
     due_at: datetime
     submission_id: str | None
-    """None if the submission was refused; the log says why."""
+    """None if nothing was submitted; the schedule's note says why."""
 
 
 def slots(cron: str, timezone: str, after: datetime) -> Iterator[datetime]:
@@ -131,7 +140,7 @@ def put(session: Session, name: str, request: ScheduleRequest, now: datetime) ->
     times = (row.cron, row.timezone, row.enabled)
     for field, value in request.model_dump().items():
         setattr(row, field, value)
-    row.project = request.project or ""
+    row.project, row.note = request.project or "", ""
     if times != (row.cron, row.timezone, row.enabled):
         row.next_due_at = due_at if request.enabled else None
     session.flush()
@@ -167,13 +176,14 @@ def delete(session: Session, name: str) -> None:
 
 
 def fire(session: Session, name: str, now: datetime) -> AcceptedSubmission:
-    """Submit a schedule's suite now, beside its slots.
+    """Submit a schedule's suite now, beside its slots, and whatever it has measured.
 
     Raises:
         NotFound: there is none of that name.
+        Unresolved: no worker says where its ref is.
     """
     row = _row(session, name)
-    return _submit(session, row, _request(session, row, now), now)
+    return _submit(session, row, _request(session, row, now, now), now)
 
 
 def fire_due(session: Session, now: datetime) -> list[Fired]:
@@ -214,6 +224,11 @@ def _fire_row(session: Session, row: models.Schedule, now: datetime) -> Fired | 
     seen = row.next_due_at
     due_at = newest_due(row.cron, row.timezone, seen, now) if seen is not None else None
     following = next(slots(row.cron, row.timezone, now), None)
+    try:
+        request = None if due_at is None else _request(session, row, due_at, now)
+    except errors.Unresolved as error:
+        _note(session, row, f"It waits. {error.detail}")
+        return None
     advance = (
         update(models.Schedule)
         .where(
@@ -224,21 +239,32 @@ def _fire_row(session: Session, row: models.Schedule, now: datetime) -> Fired | 
     slot = {"schedule": row.name, "due_at": due_at, "fired_at": now, "submission_id": None}
     won = due_at is not None and insert_if_absent(session, _SLOTS, slot)
     session.execute(advance.execution_options(synchronize_session=False))
-    if not won or due_at is None:
+    if not won or due_at is None or request is None:
         return None
-    return Fired(row.name, due_at, _submit_slot(session, row, due_at, now))
+    return Fired(row.name, due_at, _submit_slot(session, row, request, due_at, now))
 
 
 def _submit_slot(
-    session: Session, row: models.Schedule, due_at: datetime, now: datetime
+    session: Session,
+    row: models.Schedule,
+    request: SubmissionRequest,
+    due_at: datetime,
+    now: datetime,
 ) -> str | None:
+    submission_id, note = None, ""
+    follows = row.revision_rule.startswith(heads.RULE) and not row.again
     try:
         with session.begin_nested():
-            request = _request(session, row, due_at)
-            submission_id = _submit(session, row, request, now).submission_id
+            if follows and has_measured(session, request):
+                note = f"It submitted nothing: it has measured {request.revision[:12]} already."
+            else:
+                submission_id = _submit(session, row, request, now).submission_id
             _explore(session, row, request, now)
     except errors.ServiceError as error:
         log.error("schedule %s could not submit: %s", row.name, error.detail)
+        submission_id, note = None, f"It could not submit: {error.detail}"
+    _note(session, row, note)
+    if submission_id is None:
         return None
     filled = update(models.ScheduleRun).where(
         models.ScheduleRun.schedule == row.name, models.ScheduleRun.due_at == due_at
@@ -247,16 +273,45 @@ def _submit_slot(
     return submission_id
 
 
-def _request(session: Session, row: models.Schedule, due_at: datetime) -> SubmissionRequest:
-    revision, revision_at = _revision(session, row, due_at)
+def _note(session: Session, row: models.Schedule, text: str) -> None:
+    """Let the schedule say what became of its newest slot."""
+    said = contracts.line(text)
+    if row.note != said:
+        noted = update(models.Schedule).where(models.Schedule.name == row.name).values(note=said)
+        session.execute(noted)
+
+
+def _request(
+    session: Session, row: models.Schedule, due_at: datetime, now: datetime
+) -> SubmissionRequest:
+    """Ask for the suite at the revision that the rule names now.
+
+    Raises:
+        Unresolved: no worker says where its ref is.
+    """
     return SubmissionRequest(
         suite=row.suite,
-        revision=revision,
-        revision_at=revision_at,
         requires=row.requires,
         project=row.project or None,
         source=f"schedule:{row.name}"[:64],
+        **_version(session, row, due_at, now),
     )
+
+
+def _version(
+    session: Session, row: models.Schedule, due_at: datetime, now: datetime
+) -> dict[str, Any]:
+    """The revision, as fields of the request."""
+    if not row.revision_rule.startswith(heads.RULE):
+        revision, revision_at = _revision(session, row, due_at)
+        return {"revision": revision, "revision_at": revision_at}
+    head = heads.resolve(session, row.revision_rule, row.requires, now)
+    return {
+        "revision": head.commit,
+        "revision_at": head.at,
+        "revision_author": head.author or None,
+        "revision_title": head.title or None,
+    }
 
 
 def _explore(

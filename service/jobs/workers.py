@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import cast
+from typing import Any, cast
 
 from sqlalchemy import Table, select
 from sqlalchemy.orm import Session
@@ -39,8 +39,15 @@ def introduce(session: Session, worker: Worker, now: datetime) -> WorkerView:
     labels = worker.labels | {"worker": worker.name}
     has = None if worker.revisions is None else list(worker.revisions)
     eligibility.lock_pairs(session)
-    values = {"labels": labels, "version": worker.version, "revisions": has, "last_seen_at": now}
+    values: dict[str, Any] = {
+        "labels": labels,
+        "version": worker.version,
+        "revisions": has,
+        "last_seen_at": now,
+    }
     values |= {"gpu_uuid": labels.get("gpu_uuid"), "warnings": list(worker.warnings)}
+    heads = [head.model_dump(mode="json") for head in worker.heads]
+    values |= {"targets": worker.targets, "heads": heads, "heads_at": now}
     # Two introductions may meet: one that was sent twice, or one to each replica.
     new = insert_if_absent(session, _WORKERS, {"name": worker.name, "first_seen_at": now, **values})
     row = session.get_one(WorkerRow, worker.name, with_for_update=True)
@@ -54,6 +61,8 @@ def introduce(session: Session, worker: Worker, now: datetime) -> WorkerView:
     changed = new or row.labels != labels
     row.labels, row.version, row.revisions, row.last_seen_at = labels, worker.version, has, now
     row.gpu_uuid, row.warnings = labels.get("gpu_uuid"), list(worker.warnings)
+    if (row.targets, row.heads) != (worker.targets, heads):
+        row.targets, row.heads, row.heads_at = worker.targets, heads, now
     session.flush()
     if changed:
         eligibility.set_worker(session, worker.name, labels)
@@ -85,4 +94,6 @@ def common_device(session: Session, requires: Mapping[str, str], now: datetime) 
 def _view(session: Session, row: WorkerRow) -> WorkerView:
     has = row.revisions
     seen = None if has is None else revisions_seen(session, has)
-    return WorkerView.of(row, revisions=seen, warnings=row.warnings or [])
+    return WorkerView.of(
+        row, revisions=seen, warnings=row.warnings or [], targets=row.targets or {}
+    )

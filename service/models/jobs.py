@@ -25,6 +25,12 @@ class WorkerRow(Base):
     """Whose own code it can run; empty: it runs what is installed for each; None: unknown."""
     warnings: Mapped[list[str] | None]
     """Whatever it found wrong with its machine; None: it did not look."""
+    targets: Mapped[dict[str, str] | None]
+    """The repositories that it builds, each with what keeps it from knowing its refs."""
+    heads: Mapped[list[dict[str, Any]] | None]
+    """Where the refs of its targets are."""
+    heads_at: Mapped[datetime | None]
+    """When it last told something new of them."""
     first_seen_at: Mapped[datetime]
     last_seen_at: Mapped[datetime]
 

@@ -18,15 +18,19 @@ class Schedule(ProjectOwned, Base):
     cron: Mapped[str] = mapped_column(String(200))
     timezone: Mapped[str] = mapped_column(String(64))
     suite: Mapped[str] = mapped_column(String(64))
-    revision_rule: Mapped[str] = mapped_column(String(120))
+    revision_rule: Mapped[str] = mapped_column(String(200))
     """``date`` names the revision after the slot's local date; ``latest`` takes the newest
-    revision known; anything else is ``fixed:<revision>``."""
+    revision known; ``ref:<target>:<ref>`` where workers see a ref; else ``fixed:<revision>``."""
     requires: Mapped[dict[str, str]]
     explore_s: Mapped[float] = mapped_column(default=0.0)
     """Seconds of the devices, each slot, for cases that the suite does not have."""
+    again: Mapped[bool] = mapped_column(default=False)
+    """Whether it measures a commit that it has measured."""
     enabled: Mapped[bool]
     created_at: Mapped[datetime]
     next_due_at: Mapped[datetime | None]
+    note: Mapped[str] = mapped_column(String(500), default="")
+    """Why its newest slot waits, or submitted nothing."""
 
 
 class ScheduleRun(Base):

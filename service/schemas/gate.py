@@ -54,6 +54,8 @@ class CaseVerdict(StrEnum):
     """Surely within what is allowed; whether equal or better is open."""
     UNSUPPORTED = "unsupported"
     """Neither revision supports it on this device; it neither passes nor fails."""
+    UNBUILDABLE = "unbuildable"
+    """A revision cannot be built: nothing is known of it."""
     UNCLEAR = "unclear"
     MISSING = "missing"
     FAILED = "failed"

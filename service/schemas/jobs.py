@@ -132,6 +132,8 @@ class WorkerView(Document):
     does not say."""
     warnings: list[str]
     """Whatever was wrong with its machine when it started."""
+    targets: dict[str, str]
+    """The repositories that it builds, each with what keeps it from knowing its refs; or empty."""
     first_seen_at: datetime
     last_seen_at: datetime
 
@@ -148,10 +150,13 @@ class ScheduleView(Document):
     revision_rule: str
     requires: dict[str, str]
     explore_s: float
+    again: bool
     enabled: bool
     created_at: datetime
     next_due_at: datetime | None
-    """None while it is disabled."""
+    """None while it is disabled. A slot that waits keeps its time."""
+    note: str
+    """Why the newest slot waits, or submitted nothing; empty if it did."""
 
 
 Source = Annotated[

@@ -448,6 +448,8 @@ WORDS: dict[str, Words] = {
         "The contender does not support what the baseline does{reason:because}"
     ),
     "baseline_unsupported": "The baseline does not support it{reason:because}",
+    "contender_unbuildable": "The contender cannot be built{reason:because}",
+    "baseline_unbuildable": "The baseline cannot be built{reason:because}",
     "contender_broken": "The contender fails and the baseline does not{reason:because}",
     "both_failed": "Both sides failed{reason:because}",
     "baseline_failed": "The baseline failed{reason:because}",

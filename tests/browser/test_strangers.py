@@ -30,6 +30,7 @@ pytestmark = pytest.mark.browser
 NewPage = Callable[..., Page]
 ATTEMPT = "/api/v1/jobs/{job_id}/attempts/{number}"
 SUBMIT, JOB, RESULT = "POST /api/v1/submissions", "POST /api/v1/jobs", f"POST {ATTEMPT}/result"
+SOME_TIME = "2026-11-20T01:02:03Z"
 EXCLUDE = "/api/v1/results/{result_id}/exclusion"
 FINDING = "/api/v1/findings/{finding_id}"
 PLAN = PLANS[5]
@@ -43,6 +44,8 @@ NOWHERE = {
     f"{RESULT} .replicates[].profile.notes[]": "kept for who asks the API",
     f"{SUBMIT} .revision_author": "told by a finding that begins with the revision",
     f"{SUBMIT} .revision_title": "likewise",
+    "PUT /api/v1/workers/{name} .heads[].author": "likewise, if a schedule follows the ref",
+    "PUT /api/v1/workers/{name} .heads[].title": "likewise",
 }
 """Places that no page shows, and why."""
 EVERYTHING = """() => {
@@ -113,7 +116,9 @@ def a_result(**more: object) -> dict[str, Any]:
 
 def store(client: TestClient, finding: str) -> Stored:
     plant = Planter(client)
-    plant.send("PUT /api/v1/workers/{name}", {"name": "stranger", "labels": {}}, name="stranger")
+    head = {"target": "ours", "ref": "refs/heads/main", "commit": "0" * 40, "at": SOME_TIME}
+    stranger = {"name": "stranger", "labels": {}, "heads": [head]}
+    plant.send("PUT /api/v1/workers/{name}", stranger, name="stranger")
     submitting, single = plant.hand("s1", SUBMIT), plant.hand("s2", JOB)
 
     plant.send(JOB, a_job("r1"))

@@ -381,6 +381,13 @@ def test_schedules_are_set_listed_fired_and_forgotten(service: str, throughline:
     assert "disabled" not in listed
     fired = told(throughline("schedule", "fire", "early", "--json"))
     assert (len(fired["jobs"]), fired["project"]) == (6, "red")
+    followed = ["schedule", "set", "early", "--cron", "30 5 * * *", "--suite", "smoke"]
+    followed += ["--revision-rule", "ref:ours:main", "--again", "--json"]
+    made = told(throughline(*followed))
+    assert (made["revision_rule"], made["again"], made["note"]) == ("ref:ours:main", True, "")
+    refused = throughline("schedule", "fire", "early")
+    assert refused.returncode == Exit.USAGE
+    assert "No worker that it may use has the target ours" in refused.stderr
     for other in ("early#junk", "early?junk=1", "nightly/../early"):
         assert throughline("schedule", "delete", other).returncode == Exit.USAGE
     assert throughline("schedule", "delete", "early").returncode == Exit.OK

@@ -183,23 +183,38 @@ def test_a_page_that_answers_for_the_service_is_not_taken_for_another_version(
     assert said.code is Exit.AWAY
 
 
+SCHEDULE = {
+    "name": "nightly",
+    "cron": "30 1,3,5 * * 1-5",
+    "timezone": "Europe/Zurich",
+    "suite": "nightly",
+    "project": "",
+    "created_at": "2026-11-20T00:00:00Z",
+    "revision_rule": "latest",
+    "explore_s": 0.0,
+    "again": False,
+    "note": "",
+    "requires": {"device": "cuda"},
+    "enabled": True,
+    "next_due_at": "2026-11-24T02:00:00Z",
+}
+
+
+def test_why_a_schedule_waits_stands_below_the_table(
+    monkeypatch: pytest.MonkeyPatch, said: io.StringIO
+) -> None:
+    waits = SCHEDULE | {"name": "main", "note": "It waits. ours has no ref [main]."}
+    monkeypatch.setattr(schedule, "paper", lambda: Console(file=said, width=120))
+    with answering((200, {"items": [SCHEDULE, waits], "next_cursor": None})) as (url, _):
+        list_schedules(url=url)
+    assert said.getvalue().splitlines()[-1] == "main: It waits. ours has no ref [main]."
+
+
 @pytest.mark.parametrize(("width", "more"), [(80, False), (140, True)])
 def test_the_names_of_schedules_can_be_read_on_a_narrow_terminal(
     monkeypatch: pytest.MonkeyPatch, said: io.StringIO, width: int, more: bool
 ) -> None:
-    listed = {
-        "name": "nightly",
-        "cron": "30 1,3,5 * * 1-5",
-        "timezone": "Europe/Zurich",
-        "suite": "nightly",
-        "project": "",
-        "created_at": "2026-11-20T00:00:00Z",
-        "revision_rule": "latest",
-        "explore_s": 0.0,
-        "requires": {"device": "cuda"},
-        "enabled": True,
-        "next_due_at": "2026-11-24T02:00:00Z",
-    }
+    listed = SCHEDULE
     items = [listed, listed | {"name": "weekdays-of-the-farm"}, listed | {"name": "j" * 64}]
     monkeypatch.setattr(schedule, "paper", lambda: Console(file=said, width=width))
     for shown in (items[:2], items):

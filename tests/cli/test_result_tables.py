@@ -1,6 +1,7 @@
 """The table of a submission names the flags of each case, and says whether its number counts."""
 
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,10 @@ from service.schemas.reports import Row, Summary
 
 
 def shown(flags: tuple[str, ...], disturbed: str = "") -> str:
+    return printed(row_of(flags=flags, disturbed=disturbed))
+
+
+def row_of(**more: object) -> Row:
     row = Row(
         job_id="0" * 32,
         result_id="1" * 32,
@@ -24,11 +29,13 @@ def shown(flags: tuple[str, ...], disturbed: str = "") -> str:
         bottleneck=None,
         verdict="",
         peak_memory_b=None,
-        flags=flags,
-        disturbed=disturbed,
     )
+    return replace(row, **more)  # type: ignore[arg-type]
+
+
+def printed(*rows: Row) -> str:
     sink = io.StringIO()
-    result_table.show([row], Console(file=sink, width=160))
+    result_table.show(rows, Console(file=sink, width=160))
     return sink.getvalue()
 
 
@@ -50,3 +57,12 @@ def test_flags_stand_below_the_table(flags: tuple[str, ...], disturbed: str, lin
 
 def test_a_case_without_flags_says_nothing_of_them() -> None:
     assert "flags" not in shown(())
+
+
+def test_why_a_commit_cannot_be_built_is_said_once_for_all_its_cases() -> None:
+    reason = "Commit abc of the target ours cannot be built: `uv sync` failed: no wheel."
+    row = row_of(status="unbuildable", state=JobState.FAILED, throughput=None, reason=reason)
+    text = printed(row, row, row_of())
+    assert text.count(reason) == 1
+    assert f"2 cases: {reason}" in text.splitlines()
+    assert text.count(" unbuildable ") == 2

@@ -214,9 +214,19 @@ def _schedules() -> Iterator[Case]:
     for zone in _ZONES_THAT_ARE_NONE:
         nul = 422
         yield _schedule(f"zone {zone[:40]!a}", good | {"timezone": zone}, nul)
-    for rule in ("date", "latest", "fixed:v1", "fixed:" + "a" * 100):
+    refs = ("ref:ours:main", "ref:ours:refs/pull/7/head", "ref:" + "a" * 64 + ":" + "b" * 120)
+    for rule in ("date", "latest", "fixed:v1", "fixed:" + "a" * 100, *refs):
         yield _schedule(f"rule {rule[:20]}", good | {"revision_rule": rule}, 200)
-    for rule in ("", "Date", "fixed:", "fixed: v1", "fixed:-x", "newest", "fixed:" + "a" * 101):
+    none = (
+        "ref:",
+        "ref:ours",
+        "ref:ours:",
+        "ref:Ours:main",
+        "ref:ours:-x",
+        "ref:ours:" + "b" * 121,
+    )
+    other = ("", "Date", "fixed:", "fixed: v1", "fixed:-x", "newest", "fixed:" + "a" * 101)
+    for rule in (*other, *none):
         yield _schedule(f"rule {rule[:20]!r}", good | {"revision_rule": rule}, 422)
 
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from pydantic import ValidationError
 
-from benchmarks.contracts import Status
+from benchmarks.contracts import MOST_HEADS, Status, Worker
 from cli.commands.worker import build as build_command
 from cli.exits import Exit
 from cli.exits import Stop as CommandStop
@@ -22,10 +22,10 @@ from worker.runner import Runner
 from worker.settings import Settings
 from worker.supervisor import Station
 from worker.targets import builds as made
-from worker.targets import commands, definitions
+from worker.targets import commands, definitions, known_failures
 from worker.targets import mirror as mirrors
 from worker.targets.builds import Builds
-from worker.targets.commands import BuildFailed, BuildLimits
+from worker.targets.commands import BuildFailed, BuildLimits, Unbuildable
 from worker.targets.definitions import BadTargets, Repository
 from worker.targets.mirror import Mirror
 
@@ -323,6 +323,114 @@ def test_a_build_sees_no_token_and_no_gpu(tmp_path: Path, monkeypatch: pytest.Mo
     assert "('CUDA_VISIBLE_DEVICES', '')" in told
 
 
+@pytest.mark.parametrize("what", ["unreachable", "force-pushed away", "ref that vanished"])
+def test_what_happened_to_a_commit_has_its_sentence(
+    commit: Commit, build: Callable[..., Builds], origin: Path, what: str
+):
+    base = commit(a__py="1\n")
+    git(origin, "switch", "--quiet", "--create", "other")
+    lost = commit(a__py="2\n")
+    builds = build()
+    builds.refresh()
+    if what == "force-pushed away":
+        git(origin, "reset", "--quiet", "--hard", base)
+    elif what == "ref that vanished":
+        git(origin, "switch", "--quiet", "main")
+        git(origin, "branch", "--quiet", "--delete", "--force", "other")
+    else:
+        origin.rename(origin.with_name("gone"))
+        lost = "0" * 40
+    builds._fetch("ours", 60.0)
+    with pytest.raises(BuildFailed, match="is in no repository") as told:
+        builds.folder_of(lost)
+    assert not isinstance(told.value, Unbuildable)
+    assert ("The repository of the target ours was not fetched" in str(told.value)) == (
+        what == "unreachable"
+    )
+    assert ("no allowed ref leads to it any more" in str(told.value)) == (what != "unreachable")
+
+
+def heads(builds: Builds) -> dict[str, str]:
+    told = builds.told()["heads"]
+    assert isinstance(told, tuple)
+    return {head.ref: head.commit for head in told}
+
+
+def test_where_refs_are_is_told_and_follows_them(
+    commit: Commit, build: Callable[..., Builds], origin: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(made, "FETCH_EVERY_S", 0.0)
+    first = commit(a__py="1\n")
+    git(origin, "tag", "--annotate", "--message", "x", "v1")
+    builds = build(refs=["refs/heads/*", "refs/tags/*"])
+    assert builds.told() == {"revisions": (), "targets": {"ours": made.NOT_YET}, "heads": ()}
+    builds.refresh()
+    told = builds.told()
+    assert told["targets"] == {"ours": ""}
+    (head,) = told["heads"]
+    assert (head.target, head.ref, head.commit) == ("ours", "refs/heads/main", first)
+    assert (head.author, head.title) == ("A", "one")
+    assert Worker.model_validate({"name": "w", **told}).heads == (head,)
+
+    second = commit(a__py="2\n")
+    git(origin, "branch", "other")
+    builds.refresh()
+    assert heads(builds) == {"refs/heads/main": second, "refs/heads/other": second}
+    git(origin, "reset", "--quiet", "--hard", first)  # a force-push
+    git(origin, "branch", "--quiet", "--delete", "--force", "other")
+    builds.refresh()
+    assert heads(builds) == {"refs/heads/main": first}
+
+
+def test_refs_that_were_fetched_long_ago_are_not_told_but_why(
+    commit: Commit, build: Callable[..., Builds], origin: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(made, "FETCH_EVERY_S", 0.0)
+    commit(a__py="1\n")
+    builds = build()
+    builds.refresh()
+    origin.rename(origin.with_name("gone"))
+    builds.refresh()
+    assert builds.told()["targets"] == {"ours": ""}
+    assert heads(builds)
+    monkeypatch.setattr(made, "FRESH_S", 0.0)
+    told = builds.told()
+    assert told["heads"] == ()
+    assert str(told["targets"]).startswith("{'ours': '`git fetch` failed: ")
+    origin.with_name("gone").rename(origin)
+    monkeypatch.setattr(made, "FRESH_S", 600.0)
+    builds.refresh()
+    assert builds.told()["targets"] == {"ours": ""}
+
+
+def test_a_ref_that_is_allowed_no_more_is_forgotten(
+    commit: Commit, build: Callable[..., Builds], origin: Path
+):
+    base = commit(a__py="1\n")
+    git(origin, "switch", "--quiet", "--create", "feature/other")
+    other = commit(a__py="2\n")
+    builds = build()
+    builds.refresh()
+    assert heads(builds) == {"refs/heads/main": base, "refs/heads/feature/other": other}
+    narrower = build(refs=["refs/heads/main"])
+    narrower.refresh()
+    assert heads(narrower) == {"refs/heads/main": base}
+    with pytest.raises(BuildFailed, match="is in no repository"):
+        narrower.folder_of(other)
+
+
+def test_no_more_heads_are_told_than_an_introduction_may_have_branches_first(
+    commit: Commit, build: Callable[..., Builds], origin: Path
+):
+    commit(a__py="1\n")
+    for number in range(MOST_HEADS):
+        git(origin, "update-ref", f"refs/pull/{number}/head", "HEAD")
+    builds = build(refs=["refs/heads/*", "refs/pull/*"])
+    builds.refresh()
+    assert len(heads(builds)) == MOST_HEADS
+    assert "refs/heads/main" in heads(builds)
+
+
 # Environments
 
 
@@ -337,6 +445,7 @@ def uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         'mkdir -p "$UV_PROJECT_ENVIRONMENT/bin"\n'
         f'ln -s {sys.executable} "$UV_PROJECT_ENVIRONMENT/bin/python"\n'
         'grep -q broken uv.lock && { echo "no wheel for this platform" >&2; exit 2; }\n'
+        f"[ -f {tmp_path}/words ] && {{ cat {tmp_path}/words >&2; exit 2; }}\n"
         "exit 0\n"
     )
     script.chmod(0o755)
@@ -371,6 +480,69 @@ def test_what_cannot_be_installed_is_told_with_uvs_words_and_leaves_nothing(
     two = commit(uv__lock=LOCK)
     assert build(install="uv-sync").folder_of(two)
     assert uv.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "its_own"),
+    [
+        ("error: `networkx==3.4` has no wheel for the current platform", True),
+        ("error: Failed to parse `uv.lock`", True),
+        ("error: error sending request for url (https://pypi.org/simple/x/)", False),
+        ("  Caused by: dns error: failed to lookup address information", False),
+        ("Failed to download distribution due to network timeout.", False),
+        ("error: HTTP status server error (503 Service Unavailable)", False),
+        ("error: failed to write: No space left on device (os error 28)", False),
+        ("", False),
+    ],
+)
+def test_only_what_is_the_commits_own_fault_makes_it_unbuildable(
+    commit: Commit, build: Callable[..., Builds], uv: Path, words: str, its_own: bool
+):
+    uv.with_name("words").write_text(words)
+    one = commit(uv__lock=LOCK)
+    for tries in (1, 2):
+        with pytest.raises(BuildFailed, match="`uv sync` failed: ") as told:
+            build(install="uv-sync").folder_of(one)
+        assert isinstance(told.value, Unbuildable) is its_own
+        assert len(uv.read_text().splitlines()) == (1 if its_own else tries)
+    uv.with_name("words").unlink()
+    assert build(install="uv-sync").folder_of(one, anew=True)
+
+
+def test_a_commit_that_could_not_be_built_is_tried_again_once_something_changed(
+    commit: Commit, build: Callable[..., Builds], monkeypatch: pytest.MonkeyPatch
+):
+    one = commit(a__py="1\n")
+    for _ in range(2):
+        with pytest.raises(Unbuildable, match=r"it has no folder src\."):
+            build(path="src").folder_of(one)
+    assert build().folder_of(one), "another definition of the target can build it"
+    two = commit(a__py="2\n")
+    with pytest.raises(Unbuildable):
+        build(path="src").folder_of(two)
+    monkeypatch.setattr(known_failures, "KEPT_S", 0.0)
+    tried: list[str] = []
+    monkeypatch.setattr(Builds, "_build", lambda _, __, commit, ___: tried.append(commit))
+    with pytest.raises(FileNotFoundError):
+        build(path="src").folder_of(two)
+    assert tried == [two]
+
+
+def test_an_environment_that_needs_too_much_is_the_commits_fault_unless_others_filled_the_cache(
+    commit: Commit, build: Callable[..., Builds], uv: Path, tmp_path: Path
+):
+    fills = 'dd if=/dev/zero of="$UV_CACHE_DIR/x" bs=1M count=3 2>/dev/null; sleep 30\n'
+    script = tmp_path / "bin" / "uv"
+    script.write_text(f"#!/bin/sh\n{fills}")
+    others = tmp_path / "builds" / "cache"
+    others.mkdir(parents=True)
+    (others / "wheel").write_text("of another commit")
+    one = commit(uv__lock=LOCK)
+    for its_own in (False, True):
+        with pytest.raises(BuildFailed, match=r"needs more than 0\.00195312 GiB") as told:
+            build(install="uv-sync", disk_gib=2**-9).folder_of(one)
+        assert isinstance(told.value, Unbuildable) is its_own
+        assert not others.exists()
 
 
 def test_without_a_lock_it_says_so(commit: Commit, build: Callable[..., Builds]):
@@ -447,6 +619,53 @@ def test_a_commit_that_cannot_be_had_fails_its_job_with_the_reason(
     result = Runner(chosen, Station(chosen, contained)).run(job("ok", revision=revision), onlooker)
     assert result.status is Status.INFRA_ERROR
     assert says in result.reason
+
+
+def test_a_commit_that_cannot_be_built_is_no_score_and_costs_one_build(
+    chosen: Settings, commit: Commit, contained, job, onlooker, origin: Path
+):
+    (origin / "link").symlink_to("/etc/passwd")
+    one = commit()
+    runner = Runner(chosen, Station(chosen, contained))
+    for _ in range(2):
+        result = runner.run(job("ok", revision=one), onlooker)
+        assert (result.status, result.samples) == (Status.UNBUILDABLE, ())
+        assert f"Commit {one} of the target ours cannot be built: its link link" in result.reason
+    log = (chosen.state / "builds" / "ours.log").read_text()
+    assert list((chosen.state / "builds" / "failures").iterdir()), log
+
+
+def test_the_end_of_the_builds_log_goes_with_the_result(
+    chosen: Settings, commit: Commit, contained, job, onlooker, origin: Path, uv: Path
+):
+    assert chosen.targets
+    chosen.targets.write_text(f'[targets.ours]\ngit = "{origin}"\ninstall = "uv-sync"\n')
+    one = commit(uv__lock="broken")
+    runner = Runner(chosen, Station(chosen, contained))
+    told = [runner.run(job("ok", revision=one), onlooker) for _ in range(2)]
+    assert {result.status for result in told} == {Status.UNBUILDABLE}
+    assert {result.log_tail for result in told} == {"no wheel for this platform"}
+    assert "`uv sync` failed: no wheel for this platform" in told[1].reason
+    assert len(uv.read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("side", ["baseline", "contender"])
+def test_of_a_pair_the_side_that_cannot_be_built_is_told_from_the_other(
+    chosen: Settings, commit: Commit, contained, job, onlooker, origin: Path, side: str
+):
+    good = commit(a__py="1\n")
+    (origin / "link").symlink_to("/etc/passwd")
+    bad = commit()
+    baseline, contender = (bad, good) if side == "baseline" else (good, bad)
+    duet = {"baseline": baseline, "baseline_first": True}
+    spec = job("turned", revision=contender, duet=duet)
+    result = Runner(chosen, Station(chosen, contained)).run(spec, onlooker)
+    assert result.baseline
+    sides = {"baseline": result.baseline, "contender": result}
+    assert sides.pop(side).status is Status.UNBUILDABLE
+    other = sides.popitem()[1]
+    assert other.status is Status.INFRA_ERROR
+    assert other.reason == f"Not measured: the other revision of its pair, {bad}, cannot be built."
 
 
 def test_two_sources_of_revisions_exclude_one_another(tmp_path: Path):

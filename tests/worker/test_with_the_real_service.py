@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import threading
 from contextlib import contextmanager
 
@@ -151,3 +152,33 @@ def test_a_second_worker_of_one_name_ends_and_takes_no_job(
         elsewhere = settings.model_copy(update={"url": url, "state_dir": tmp_path / "elsewhere"})
         assert run(elsewhere, Stop()) == 1
         assert "Another worker named w1 works on" in caplog.text
+
+
+def test_a_schedule_follows_a_ref_that_the_worker_fetches(real, worker, acting, tmp_path):
+    origin = tmp_path / "origin"
+
+    def git(*arguments: str) -> str:
+        identity = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+        command = ["git", *identity, "-C", str(origin), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    origin.mkdir()
+    git("init", "--quiet", "--initial-branch=main")
+    (origin / "link").symlink_to("/etc/passwd")
+    git("add", "--all")
+    git("commit", "--quiet", "--message", "one")
+    file = tmp_path / "targets.toml"
+    file.write_text(f'[targets.ours]\ngit = "{origin}"\n')
+    body = {"cron": "0 0 1 1 *", "suite": "smoke", "revision_rule": "ref:ours:main"}
+    assert real.put("/schedules/s", json=body).status_code == 200
+    assert real.post("/schedules/s/fire").status_code == 409
+    with worker(child_command=(), targets=file):
+        eventually(lambda: real.post("/schedules/s/fire").status_code == 201, 60)
+        (fired,) = real.get("/submissions").json()["items"]
+        assert fired["revision"] == git("rev-parse", "HEAD")
+        eventually(lambda: real.get(f"/submissions/{fired['id']}").json()["finished"], 60)
+    results = real.get("/results").json()["items"]
+    assert {one["status"] for one in results} == {"unbuildable"}
+    assert all("its link link leads out of it" in one["reason"] for one in results)
+    assert real.get("/series").json()["items"] == []

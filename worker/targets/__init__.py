@@ -4,6 +4,7 @@ definitions.py  reads targets.toml: repositories, allowed refs, how to install (
 commands.py     runs git and uv: bounded in time and disk, without token and GPU, under guard
 mirror.py       keeps a bare mirror of a repository and writes a commit's files into a folder
 environment.py  makes the Python environment of a commit, shared by commits with the same lock
+known_failures.py  remembers the commits that cannot be built
 target.py       says where a revision runs: what is installed, a deployed checkout, or a build
 builds.py       gives the folder of a revision, built if it is not there; removes what was unused
 """

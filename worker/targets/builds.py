@@ -12,10 +12,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from pydantic import ValidationError
+
+from benchmarks.contracts import MOST_HEADS, Head, line
 from worker.checkouts import MOST_REVISIONS
-from worker.targets.commands import BuildFailed
+from worker.targets.commands import BuildFailed, Unbuildable
 from worker.targets.definitions import Install, Repository
 from worker.targets.environment import CACHE, environment_of
+from worker.targets.known_failures import KnownFailures
 from worker.targets.mirror import COMMIT, Mirror
 
 log = logging.getLogger(__name__)
@@ -28,6 +32,11 @@ UNASKED_S = 30.0
 IN_USE_S = 86_400.0
 """A build that was used so lately is not removed: a job may take a day."""
 VENV = ".venv"
+
+
+FRESH_S = 600.0
+"""Refs that were fetched longer ago are not told: nobody knows where they are now."""
+NOT_YET = "It was not fetched yet."
 
 
 class Builds:
@@ -44,16 +53,25 @@ class Builds:
         self._fetched_s: float | None = None
         self._known: tuple[str, ...] | None = None
         """The commits since the last fetch: they are asked for each second."""
+        self._heads: tuple[Head, ...] | None = None
+        """Likewise the refs of all targets."""
+        self._reached_s: dict[str, float] = {}
+        """When each repository was reached, on CLOCK_MONOTONIC."""
+        self._trouble: dict[str, str] = dict.fromkeys(targets, NOT_YET)
 
-    def folder_of(self, revision: str) -> Path | None:
+    def folder_of(self, revision: str, *, anew: bool = False) -> Path | None:
         """Return the folder to run ``revision`` in; None if its name is no commit's.
 
+        A commit that was found unbuildable lately is tried again only where that is asked for
+        (``anew``).
+
         Raises:
-            BuildFailed: no repository has it, or it cannot be built; the message says why.
+            Unbuildable: the commit is there and cannot be built; the message says why.
+            BuildFailed: no repository has it, or the network or this machine failed.
         """
         if not COMMIT.fullmatch(revision):
             return None
-        name, folder = self._built(revision) or self._made(revision)
+        name, folder = self._built(revision) or self._made(revision, anew=anew)
         os.utime(folder)
         return folder / self._targets[name].path
 
@@ -64,6 +82,20 @@ class Builds:
             self._fetched_s = now_s
             for name in self._targets:
                 self._fetch(name, UNASKED_S)
+
+    def told(self) -> Mapping[str, object]:
+        """The commits that may be asked for, and where the refs of the targets are."""
+        since_s = time.monotonic() - FRESH_S
+        late = {name for name in self._targets if self._reached_s.get(name, -math.inf) < since_s}
+        if self._heads is None:
+            self._heads = self._all_heads()
+        return {
+            "revisions": self.revisions(),
+            "targets": {
+                name: self._trouble[name] if name in late else "" for name in self._targets
+            },
+            "heads": tuple(head for head in self._heads if head.target not in late),
+        }
 
     def revisions(self) -> tuple[str, ...]:
         """The newest commits that are known and may be asked for."""
@@ -76,53 +108,79 @@ class Builds:
         newest = (self._mirror(name).newest(share) for name in self._targets)
         return tuple(sorted({commit for commits in newest for commit in commits}))
 
+    def _all_heads(self) -> tuple[Head, ...]:
+        share = MOST_HEADS // max(1, len(self._targets))
+        return tuple(
+            head
+            for name in self._targets
+            for facts in self._mirror(name).heads(share)
+            if (head := _head(name, *facts))
+        )
+
     def _built(self, revision: str) -> tuple[str, Path] | None:
         folders = ((name, self._checkouts(name) / revision) for name in self._targets)
         return next((found for found in folders if found[1].is_dir()), None)
 
-    def _made(self, revision: str) -> tuple[str, Path]:
-        found = self._find(revision)
-        if found is None:
-            raise BuildFailed(
-                f"Commit {revision} is in no repository of this worker's targets "
-                f"({', '.join(self._targets)}): push it, or check the refs that they allow."
-            )
-        name, commit = found
+    def _made(self, revision: str, *, anew: bool) -> tuple[str, Path]:
+        name, commit = self._find(revision)
         folder = self._checkouts(name) / commit
+        known = KnownFailures(self._folder / "failures", self._targets[name], self._python)
         with self._alone("build"):
             if not folder.is_dir():
+                if not anew and (failure := known.of(commit)):
+                    raise failure
                 self._remove_halves()
-                self._build(name, commit, folder)
+                try:
+                    self._build(name, commit, folder)
+                except Unbuildable as failed:
+                    known.keep(commit, failed)
+                    raise
                 self._remove_unused()
         return name, folder
 
-    def _find(self, revision: str) -> tuple[str, str] | None:
+    def _find(self, revision: str) -> tuple[str, str]:
         """Find the target and the whole id of a commit; fetch if it is not known.
 
         Raises:
-            BuildFailed: the name is an abbreviation that fits more than one.
+            BuildFailed: it is nowhere, or the name is an abbreviation that fits more than one.
         """
-        for fetches in (False, True):
-            if fetches:
-                for name in self._targets:
-                    self._fetch(name, math.inf)
-            commits = {name: self._mirror(name).commit(revision) for name in self._targets}
-            found = [(name, commit) for name, commit in commits.items() if commit]
-            if len({commit for _, commit in found}) > 1:
-                named = " or ".join(commit for _, commit in found)
-                raise BuildFailed(f"{revision} may be {named}: name the whole commit.")
-            if found:
-                return found[0]
-        return None
+        if found := self._known_commit(revision):
+            return found
+        away = [sentence for name in self._targets if (sentence := self._fetch(name, math.inf))]
+        if found := self._known_commit(revision):
+            return found
+        if any(self._mirror(name).holds(revision) for name in self._targets):
+            away.append("It was there; no allowed ref leads to it any more, as after a force-push.")
+        sentence = (
+            f"Commit {revision} is in no repository of this worker's targets "
+            f"({', '.join(self._targets)}): push it, or check the refs that they allow."
+        )
+        raise BuildFailed(" ".join((sentence, *away)))
 
-    def _fetch(self, name: str, limit_s: float) -> None:
-        """Fetch a repository; one that cannot be reached keeps what is known of it."""
+    def _known_commit(self, revision: str) -> tuple[str, str] | None:
+        commits = {name: self._mirror(name).commit(revision) for name in self._targets}
+        found = [(name, commit) for name, commit in commits.items() if commit]
+        if len({commit for _, commit in found}) > 1:
+            named = " or ".join(commit for _, commit in found)
+            raise BuildFailed(f"{revision} may be {named}: name the whole commit.")
+        return found[0] if found else None
+
+    def _fetch(self, name: str, limit_s: float) -> str:
+        """Fetch a repository; one that cannot be reached keeps what is known of it.
+
+        Return a sentence about what prevented it; empty if nothing did.
+        """
+        sentence = ""
         try:
             with self._alone(name):
                 self._mirror(name).fetch(limit_s)
+            self._reached_s[name] = time.monotonic()
         except (BuildFailed, OSError) as failed:
-            log.warning("The repository of the target %s was not fetched: %s", name, failed)
-        self._known = None
+            sentence = f"The repository of the target {name} was not fetched: {failed}"
+            log.warning("%s", sentence)
+            self._trouble[name] = line(str(failed))
+        self._known = self._heads = None
+        return sentence
 
     def _build(self, name: str, commit: str, folder: Path) -> None:
         """Write the commit's files and environment; the folder has its name once it is whole."""
@@ -134,19 +192,20 @@ class Builds:
             self._mirror(name).export(commit, part)
             inside = part / repository.path
             if not inside.is_dir() or not inside.resolve().is_relative_to(part.resolve()):
-                raise BuildFailed(f"it has no folder {repository.path}.")
+                raise Unbuildable(f"it has no folder {repository.path}.")
             if os.path.lexists(inside / VENV):
-                raise BuildFailed(f"it has a {VENV} of its own.")
+                raise Unbuildable(f"it has a {VENV} of its own.")
             if repository.install is Install.UV_SYNC:
                 kept, said = self._folder / "environments", self._log(name)
                 environment = environment_of(part, repository, self._python, kept, said)
                 (inside / VENV).symlink_to(environment, target_is_directory=True)
             part.rename(folder)
         except BuildFailed as failed:
-            raise BuildFailed(
+            sentence = (
                 f"Commit {commit} of the target {name} cannot be built: {failed} "
                 f"The log is {self._log(name)}."
-            ) from failed
+            )
+            raise type(failed)(sentence, failed.log) from failed
         finally:
             shutil.rmtree(part, ignore_errors=True)
 
@@ -209,6 +268,14 @@ class Builds:
         with (self._folder / f"{what}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+
+def _head(target: str, ref: str, commit: str, at: str, author: str, title: str) -> Head | None:
+    """The head that git tells; None for a tag with a message, or a name that nobody may ask for."""
+    with suppress(ValidationError):
+        names = {"author": line(author), "title": line(title)}
+        return Head(target=target, ref=ref, commit=commit, at=at, **names)
+    return None
 
 
 def _remove(folder: Path) -> None:

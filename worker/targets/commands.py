@@ -19,6 +19,8 @@ from worker.child.resource_limits import fits
 LOOK_S = 1.0
 LAST_LINES = 3
 """Lines of a log that a failure quotes."""
+KEPT_LINES = 40
+"""Lines of a log that go with a failure, as its job's log."""
 LOG_KEPT_B = 2**20
 """A larger log is begun anew."""
 PRINTED_B = 64 * 2**20
@@ -33,7 +35,20 @@ TASKS = 2_000
 
 
 class BuildFailed(Exception):
-    """A command of a build failed; the message is one sentence."""
+    """A step of a build failed; the message is one sentence."""
+
+    def __init__(self, sentence: str, log: str = "") -> None:
+        """``log`` is the end of what the step said."""
+        super().__init__(sentence)
+        self.log = log
+
+
+class Unbuildable(BuildFailed):
+    """The commit is at fault: it fails the same way each time."""
+
+
+class TooMuch(BuildFailed):
+    """A step wrote or printed more than it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +79,7 @@ def run(
     name = " ".join([Path(command[0]).name, *_subcommand(command)])
     mode = "wb" if log.exists() and log.stat().st_size > LOG_KEPT_B else "ab"
     with log.open(mode) as said, tempfile.TemporaryFile() as printed:
+        from_b = said.tell()
         process = subprocess.Popen(
             [*guarded(Containment.PROCESS_GROUP, TASKS), *command],
             cwd=place,
@@ -80,7 +96,8 @@ def run(
             process.wait()
             raise
         if process.returncode != 0:
-            raise BuildFailed(f"`{name}` failed: {_last_words(log)}")
+            lines = _last_lines(log, from_b)
+            raise BuildFailed(f"`{name}` failed: {_last_words(lines)}", "\n".join(lines))
         printed.seek(0)
         return printed.read().decode(errors="replace")
 
@@ -119,15 +136,20 @@ def _await(
             ended = True
         if any(not fits(folder, int(limits.disk_b)) for folder in limits.folders):
             gib = limits.disk_b / 2**30
-            raise BuildFailed(f"`{name}` needs more than {gib:g} GiB of disk, or too many files.")
+            raise TooMuch(f"`{name}` needs more than {gib:g} GiB of disk, or too many files.")
         if any(os.fstat(output).st_size > PRINTED_B for output in outputs):
-            raise BuildFailed(f"`{name}` printed more than {PRINTED_B >> 20} MiB.")
+            raise TooMuch(f"`{name}` printed more than {PRINTED_B >> 20} MiB.")
         if not ended and time.monotonic() > until_s:
             raise BuildFailed(f"`{name}` took longer than {limits.seconds:g} s.")
 
 
-def _last_words(log: Path) -> str:
+def _last_lines(log: Path, from_b: int) -> list[str]:
+    """The last lines of a log that was ``from_b`` bytes long when the command began."""
     with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - LAST_LINES * LONGEST_LINE * 4))
-        lines = file.read().decode(errors="replace").strip().splitlines()[-LAST_LINES:]
-    return " / ".join(line.strip()[:LONGEST_LINE] for line in lines) or "it said nothing."
+        file.seek(max(from_b, log.stat().st_size - KEPT_LINES * LONGEST_LINE))
+        lines = file.read().replace(b"\0", b"").decode(errors="replace").strip().splitlines()
+    return [line.rstrip()[:LONGEST_LINE] for line in lines[-KEPT_LINES:]]
+
+
+def _last_words(lines: Sequence[str]) -> str:
+    return " / ".join(line.strip() for line in lines[-LAST_LINES:]) or "it said nothing."

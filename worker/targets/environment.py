@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
 
 from worker.child.resource_limits import fits
-from worker.targets.commands import BuildFailed, BuildLimits, run
+from worker.targets.commands import BuildFailed, BuildLimits, TooMuch, Unbuildable, run
 from worker.targets.definitions import Repository
 
 LOCK, CACHE = "uv.lock", "cache"
@@ -21,21 +22,29 @@ _SYNC = (
 """From the lock as it is, and from wheels: no code of the repository or of a package runs. Its own
 configuration is left out: it names folders to write to, and has the new Python started."""
 LARGEST_LOCK_B = 32 * 2**20
+_NOT_ITS_FAULT = re.compile(
+    r"error sending request|response body|dns error|\bconnect(ion|ing)?\b|\bnetwork\b|timed? ?out"
+    r"|\bretries\b|unreachable|certificate|server error|too many requests|unauthorized|forbidden"
+    r"|\(os error|out of memory|allocat",
+    re.IGNORECASE,
+)
+"""uv's words where an index, the way to it or the machine failed: the next try may succeed."""
 
 
 def environment_of(files: Path, repository: Repository, python: str, kept: Path, log: Path) -> Path:
     """Return the environment that ``files`` ask for, made in the folder ``kept`` if need be.
 
     Raises:
-        BuildFailed: there is no lock file, uv is absent, or cannot install what it says.
+        Unbuildable: there is no lock file, or what it says cannot be installed here.
+        BuildFailed: uv is absent, or the network or the disk failed.
     """
     project = next((at for at in (files / repository.path, files) if (at / LOCK).is_file()), None)
     if project is None:
-        raise BuildFailed(f'it has no {LOCK}, which install = "{repository.install}" needs.')
+        raise Unbuildable(f'it has no {LOCK}, which install = "{repository.install}" needs.')
     if not project.resolve().is_relative_to(files.resolve()) or (project / LOCK).is_symlink():
-        raise BuildFailed(f"its {LOCK} is a link, or lies behind one.")
+        raise Unbuildable(f"its {LOCK} is a link, or lies behind one.")
     if (project / LOCK).stat().st_size > LARGEST_LOCK_B:
-        raise BuildFailed(f"its {LOCK} has more than {LARGEST_LOCK_B >> 20} MiB.")
+        raise Unbuildable(f"its {LOCK} has more than {LARGEST_LOCK_B >> 20} MiB.")
     environment = kept / _key(project / LOCK, python)
     if not environment.exists():
         _make(project, environment, repository, python, log)
@@ -56,15 +65,26 @@ def _make(project: Path, environment: Path, repository: Repository, python: str,
         "UV_CACHE_DIR": str(cache),
     }
     limits = BuildLimits(repository.build_s, (part, cache), repository.disk_gib * 2**30)
+    shared = any(cache.iterdir())
+    command = [_uv(), *_SYNC, "--project", str(project)]
     try:
-        run([_uv(), *_SYNC, "--project", str(project)], limits, log, more, project)
+        run(command, limits, log, more, project)
         part.rename(environment)
-    except BuildFailed:
-        if not fits(cache, int(limits.disk_b)):
+    except BuildFailed as failed:
+        full = not fits(cache, int(limits.disk_b))
+        if full:
             shutil.rmtree(cache, ignore_errors=True)
+        if _is_its_own(failed) and not (full and shared):
+            raise Unbuildable(str(failed), failed.log) from failed
         raise
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def _is_its_own(failed: BuildFailed) -> bool:
+    """Return True if the commit is at fault, and not the network or the machine."""
+    told = failed.log and not _NOT_ITS_FAULT.search(failed.log)
+    return isinstance(failed, TooMuch) or bool(told)
 
 
 def _uv() -> str:

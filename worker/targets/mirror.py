@@ -9,11 +9,12 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import takewhile
+from fnmatch import fnmatchcase
+from itertools import islice, takewhile
 from pathlib import Path
 
 from worker.child.resource_limits import fits
-from worker.targets.commands import BuildFailed, BuildLimits, run
+from worker.targets.commands import BuildFailed, BuildLimits, TooMuch, Unbuildable, run
 from worker.targets.definitions import Repository
 
 COMMIT = re.compile(r"[0-9a-f]{7,40}")
@@ -26,6 +27,7 @@ _AS_IT_IS = {"GIT_LFS_SKIP_SMUDGE": "1", "GIT_NO_REPLACE_OBJECTS": "1"}
 """No large files, and no `refs/replace` that swaps a commit's content."""
 _LINK = "120000"
 """git's mode of a symbolic link."""
+_OF_A_HEAD = ("refname", "objectname", "committerdate:iso8601-strict", "authorname", "subject")
 MOST_LINKS, LONGEST_LINK_B = 1_000, 4_096
 
 
@@ -59,6 +61,13 @@ class Mirror:
                 with suppress(OSError):
                     part.unlink()
             raise
+        self._forget_others()
+
+    def _forget_others(self) -> None:
+        """Delete the refs that were allowed once: they would still reach their commits."""
+        for ref in self._git("for-each-ref", "--format=%(refname)").split():
+            if not any(fnmatchcase(ref, pattern) for pattern in self._repository.refs):
+                self._git("update-ref", "-d", ref)
 
     def commit(self, name: str) -> str | None:
         """The whole id of a commit that an allowed ref reaches; None if there is no such one."""
@@ -73,6 +82,12 @@ class Mirror:
                 return commit
         return None
 
+    def holds(self, commit: str) -> bool:
+        """Return True if a commit was fetched once, whether or not a ref still reaches it."""
+        with suppress(BuildFailed):
+            return self._git("cat-file", "-t", commit).strip() == "commit"
+        return False
+
     def newest(self, most: int) -> list[str]:
         """The newest commits along first parents, as many of each of the allowed refs."""
         if not (self._folder / "HEAD").exists():
@@ -86,15 +101,31 @@ class Mirror:
                 commits |= dict.fromkeys(listed.split())
         return list(commits)
 
+    def heads(self, most: int) -> Iterator[tuple[str, ...]]:
+        """Yield ref, commit, time, author and title: branches first, the newest first."""
+        if not (self._folder / "HEAD").exists():
+            return
+        form = "%00".join(f"%({name})" for name in _OF_A_HEAD)
+        told: dict[str, None] = {}
+        for place in ("refs/heads", "refs"):
+            with suppress(BuildFailed):
+                sort = "--sort=-committerdate", f"--count={most}"
+                listed = self._git("for-each-ref", *sort, f"--format={form}", place)
+                told |= dict.fromkeys(listed.rstrip("\n").split("\n"))
+        facts = (tuple(line.split("\0")) for line in told)
+        commits = (fact for fact in facts if len(fact) == len(_OF_A_HEAD))
+        yield from islice(commits, most)
+
     def export(self, commit: str, to: Path) -> None:
         """Write the files of ``commit`` into the folder ``to``.
 
         Raises:
-            BuildFailed: a link leads out of it, or it is too large.
+            Unbuildable: a link leads out of it, or it is too large.
+            BuildFailed: the mirror or the disk is at fault.
         """
         for path, leads_to in self._links(commit):
             if _leads_out(path, leads_to):
-                raise BuildFailed(f"its link {path[:200]} leads out of it, to {leads_to[:200]}.")
+                raise Unbuildable(f"its link {path[:200]} leads out of it, to {leads_to[:200]}.")
         index = to.with_name(f"{to.name}.index")
         limits = BuildLimits(self._repository.build_s, (to,), self._disk_b)
         there = (f"--git-dir={self._folder}", f"--work-tree={to}")
@@ -102,6 +133,8 @@ class Mirror:
         try:
             run([*_GIT, *there, "read-tree", commit], limits, self._log, more, to)
             run([*_GIT, *there, "checkout-index", "--all"], limits, self._log, more, to)
+        except TooMuch as failed:
+            raise Unbuildable(str(failed), failed.log) from failed
         finally:
             index.unlink(missing_ok=True)
 
@@ -109,16 +142,16 @@ class Mirror:
         """Yield the links of a commit: where each is, and what it says.
 
         Raises:
-            BuildFailed: they are too many, or too long to be links.
+            Unbuildable: they are too many, or too long to be links.
         """
         listed = self._git("ls-tree", "-r", "-l", "-z", commit).split("\0")
         links = [entry.partition("\t") for entry in listed if entry.startswith(_LINK)]
         if len(links) > MOST_LINKS:
-            raise BuildFailed(f"it has {len(links)} links, and may have {MOST_LINKS}.")
+            raise Unbuildable(f"it has {len(links)} links, and may have {MOST_LINKS}.")
         for facts, _, path in links:
             _, _, blob, size = facts.split()
             if int(size) > LONGEST_LINK_B:
-                raise BuildFailed(f"its link {path[:200]} is too long.")
+                raise Unbuildable(f"its link {path[:200]} is too long.")
             yield path, self._git("cat-file", "blob", blob)
 
     def _git(self, *arguments: str, limits: BuildLimits | None = None) -> str:

@@ -18,10 +18,11 @@ from datetime import date
 from pathlib import Path
 
 from benchmarks.catalog import catalog
+from benchmarks.contracts import Status
 from worker.settings import REVISION, Settings
 from worker.targets import definitions
 from worker.targets.builds import Builds
-from worker.targets.commands import BuildFailed
+from worker.targets.commands import BuildFailed, Unbuildable
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,14 @@ VENV_PYTHON = Path(".venv") / "bin" / "python"
 
 class TargetAbsent(Exception):
     """The revision is not on this machine; the message is one sentence that says what to do."""
+
+    def __init__(
+        self, sentence: str, status: Status = Status.INFRA_ERROR, build_log: str = ""
+    ) -> None:
+        """``status`` is that of the results, and ``build_log`` the end of a failed build's."""
+        super().__init__(sentence)
+        self.status = status
+        self.build_log = build_log
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +102,8 @@ def _built(settings: Settings, file: Path, revision: str) -> Target:
     """
     try:
         folder = builds_of(settings, file).folder_of(revision)
+    except Unbuildable as failed:
+        raise TargetAbsent(str(failed), Status.UNBUILDABLE, failed.log) from failed
     except (BuildFailed, definitions.BadTargets) as failed:
         raise TargetAbsent(str(failed)) from failed
     if folder is None and not names_a_day(revision):

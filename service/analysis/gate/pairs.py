@@ -32,6 +32,8 @@ class Trouble(StrEnum):
     FAILED = "failed"
     """It could not do the case: out of memory, a crash, an error, a hang."""
     UNSUPPORTED = "unsupported"
+    UNBUILDABLE = "unbuildable"
+    """Its commit cannot be built: that says nothing of its speed, good or bad."""
     PARITY = "parity"
     MISSING = "missing"
     """Nothing is known of the revision: an attempt was lost, cancelled, or the worker at fault."""
@@ -155,6 +157,8 @@ def _trouble(result: Result) -> tuple[Trouble | None, str]:
         return Trouble.PARITY, result.reason
     if result.status is Status.UNSUPPORTED:
         return Trouble.UNSUPPORTED, result.reason
+    if result.status is Status.UNBUILDABLE:
+        return Trouble.UNBUILDABLE, result.reason
     disturbed = ", ".join(disturbances.disturbances(result))
     if result.status is Status.OK:
         return (Trouble.DISTURBED, line(disturbed)) if disturbed else (None, result.reason)
@@ -212,7 +216,8 @@ def trouble_of(record: CaseRecord) -> Obstacle | None:
     if wrong := _first(before, Trouble.PARITY):
         return CaseVerdict.FAILED, _because("baseline_fails_parity", wrong)
     return (
-        _unsupported(before, after)
+        _unbuildable(before, after)
+        or _unsupported(before, after)
         or _failed(before, after)
         or _missing(before, "baseline")
         or _missing(after, "contender")
@@ -228,6 +233,16 @@ def _same_code(before: list[Measured], after: list[Measured]) -> Obstacle | None
         return CaseVerdict.SAME_CODE, state("same_code" if everywhere else "same_code_in_some")
     if any(not process.software for process in (*before, *after) if process.trouble is None):
         return CaseVerdict.SAME_CODE, state("software_unknown")
+    return None
+
+
+def _unbuildable(before: list[Measured], after: list[Measured]) -> Obstacle | None:
+    """Give up at the first build that failed: the next one fails the same way."""
+    old, new = _first(before, Trouble.UNBUILDABLE), _first(after, Trouble.UNBUILDABLE)
+    if new:
+        return CaseVerdict.UNBUILDABLE, _because("contender_unbuildable", new)
+    if old:
+        return CaseVerdict.UNBUILDABLE, _because("baseline_unbuildable", old)
     return None
 
 

@@ -270,6 +270,7 @@ def failing(side: str, times: int, **how: Any) -> Any:
 
 
 OOM = {"status": Status.OOM, "reason": "The batch does not fit."}
+UNBUILDABLE = {"status": Status.UNBUILDABLE, "reason": "`uv sync` failed: no wheel."}
 
 
 @pytest.mark.parametrize(
@@ -281,6 +282,8 @@ OOM = {"status": Status.OOM, "reason": "The batch does not fit."}
         ("new", 99, {"status": Status.INFRA_ERROR, "reason": "Disk."}, "inconclusive", "missing"),
         ("new", 99, {"status": Status.UNSUPPORTED, "reason": "No."}, "regression", "broken"),
         ("old", 99, {"status": Status.UNSUPPORTED, "reason": "No."}, "inconclusive", "failed"),
+        ("new", 99, UNBUILDABLE, "inconclusive", "unbuildable"),
+        ("old", 99, UNBUILDABLE, "inconclusive", "unbuildable"),
     ],
 )
 def test_a_side_that_fails_never_passes(

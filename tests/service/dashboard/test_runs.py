@@ -10,7 +10,7 @@ from builders.measured import a_pass, a_replicate, a_result, an_input
 from builders.profiled import H200, MIXED, a_profile
 
 from benchmarks.catalog import catalog
-from benchmarks.contracts import Bottleneck, Environment, Verdict
+from benchmarks.contracts import Bottleneck, Environment, Status, Verdict
 from benchmarks.diagnosis.merge import merge
 from benchmarks.diagnosis.verdict import diagnose
 from cli.output import result_panel
@@ -105,3 +105,9 @@ def test_evidence_that_is_not_known_is_shown_as_it_is() -> None:
     later, known = runs.evidence({"queue_depth": 3.25, "stall": -0.02})[::-1]
     assert (later.title, later.value, later.meaning) == ("queue_depth", "3.25", "")
     assert (known.title, known.value.replace("\u00a0", " ")) == ("Waiting", "\u22122.0 %")
+
+
+@pytest.mark.parametrize("status", Status)
+def test_each_status_has_its_sentence(status: Status) -> None:
+    assert labels.STATUSES[status].endswith(".")
+    assert labels.status(status)

@@ -78,6 +78,10 @@ OOM = Failure(Case(workload="unet"), "b", "oom", GPU)
             "No result of the contender (infra error) in the history.",
         ),
         (
+            [replace(OOM, status="unbuildable", comparability={})],
+            "No result of the contender (unbuildable) in the history.",
+        ),
+        (
             [replace(OOM, comparability={"hw.gpu.name": "H100"})],
             "No result of the contender in the history.",
         ),

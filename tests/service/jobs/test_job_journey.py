@@ -207,6 +207,7 @@ def test_the_same_result_is_answered_alike_and_another_is_refused(
     [
         (Status.OOM, "failed", "failed"),
         (Status.UNSUPPORTED, "failed", "failed"),
+        (Status.UNBUILDABLE, "failed", "failed"),
         (Status.CRASHED, "failed", "failed"),
         (Status.TIMEOUT, "timed_out", "failed"),
         (Status.CANCELLED, "cancelled", "cancelled"),

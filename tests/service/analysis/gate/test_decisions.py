@@ -413,6 +413,7 @@ def test_a_good_verdict_names_the_first_metric_that_it_comes_from(
     assert say(case.sentence).startswith(named)
 
 
+UNBUILT = Measured(trouble=Trouble.UNBUILDABLE, reason="Commit abc cannot be built.")
 CRASH = Measured(trouble=Trouble.FAILED, reason="OOM.")
 ACCIDENT = Measured.missing("The worker was lost.")
 
@@ -446,6 +447,29 @@ def test_an_accident_of_the_machine_is_held_against_neither_revision(
     case = decided(CaseRecord(case_key="unet:full", pairs=pairs)).cases[0]
     assert case.verdict is verdict
     assert say(case.sentence).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "side"),
+    [
+        (process(100), UNBUILT, "contender"),
+        (ACCIDENT, UNBUILT, "contender"),
+        (CRASH, UNBUILT, "contender"),
+        (UNBUILT, process(100), "baseline"),
+        (UNBUILT, ACCIDENT, "baseline"),
+    ],
+)
+def test_a_commit_that_cannot_be_built_decides_nothing_at_once(
+    before: Measured, after: Measured, side: str
+) -> None:
+    case = CaseRecord(case_key="unet:full", pairs=(Pair(baseline=before, contender=after),))
+    decision = decided(case, last=False)
+    found = decision.cases[0]
+    assert (found.verdict, found.settled) == (CaseVerdict.UNBUILDABLE, True)
+    assert say(found.sentence) == f"The {side} cannot be built: Commit abc cannot be built."
+    assert decision.outcome is Outcome.INCONCLUSIVE
+    beside = decided(case, record(QUIET, "resnet50:full"))
+    assert beside.outcome is Outcome.INCONCLUSIVE
 
 
 def accidents(good: int, gone: int, *others: Measured) -> CaseRecord:

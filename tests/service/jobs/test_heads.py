@@ -1,0 +1,270 @@
+"""A schedule that follows a ref measures each of its commits once, and says why if it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from builders.service_hand import Hand, result_of
+from fastapi.testclient import TestClient
+from sqlalchemy import select, text
+
+from benchmarks.contracts import Status
+from service.database.session import Database, now_of
+from service.jobs import schedules
+from service.models import Revision
+
+pytestmark = pytest.mark.both_databases
+
+ONE, TWO = "1" * 40, "2" * 40
+API = "/api/v1"
+Fire = Callable[..., list[schedules.Fired]]
+
+
+def head(commit: str, ref: str = "refs/heads/main", target: str = "ours") -> dict[str, str]:
+    at = "2026-11-20T01:00:00Z"
+    more = {"author": "Ann", "title": "Faster"}
+    return {"target": target, "ref": ref, "commit": commit, "at": at, **more}
+
+
+def tell(client: TestClient, *heads: dict[str, str], name: str = "w1", **more: Any) -> None:
+    """Introduce a worker that builds ``ours``."""
+    body = {"name": name, "labels": {"device": "cpu"}, "targets": {"ours": ""}, "heads": heads}
+    answer = client.put(f"{API}/workers/{name}", json=body | more)
+    assert answer.status_code == 200, answer.text
+
+
+def follow(client: TestClient, rule: str = "ref:ours:main", **more: Any) -> Any:
+    body = {"cron": "* * * * *", "suite": "smoke", "revision_rule": rule}
+    answer = client.put(f"{API}/schedules/s", json=body | more)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def shown(client: TestClient) -> Any:
+    return client.get(f"{API}/schedules/s").json()
+
+
+def submitted(client: TestClient) -> list[str]:
+    """The revisions that were submitted, the first one first."""
+    items = client.get(f"{API}/submissions").json()["items"]
+    return [one["revision"] for one in reversed(items)]
+
+
+@pytest.fixture
+def service(client: TestClient) -> Database:
+    database: Database = client.app.state.database  # type: ignore[attr-defined]
+    with database.writing() as session:
+        session.execute(text("DELETE FROM schedules"))
+    return database
+
+
+@pytest.fixture
+def fire(service: Database) -> Fire:
+    """Look for due slots, some minutes from now."""
+
+    def look(minutes: float) -> list[schedules.Fired]:
+        with service.writing() as session:
+            return schedules.fire_due(session, now_of(session) + timedelta(minutes=minutes))
+
+    return look
+
+
+def test_a_slot_measures_the_commit_at_which_workers_see_the_ref(
+    client: TestClient, fire: Fire, service: Database
+) -> None:
+    tell(client, head(TWO, "refs/heads/other"), head(TWO, target="theirs"), head(ONE))
+    follow(client)
+    assert len(fire(1)) == 1
+    assert submitted(client) == [ONE]
+    assert shown(client)["note"] == ""
+    with service.reading() as session:
+        row = session.scalars(select(Revision).where(Revision.name == ONE)).one()
+    assert (row.author, row.title, row.dated) == ("Ann", "Faster", True)
+    assert row.ordered_at == datetime(2026, 11, 20, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("ref", "asked"),
+    [
+        ("refs/heads/feature/fast", "feature/fast"),
+        ("refs/pull/7/head", "refs/pull/7/head"),
+        ("refs/heads/main", "refs/heads/main"),
+    ],
+)
+def test_a_ref_is_named_as_a_branch_or_whole(
+    client: TestClient, fire: Fire, ref: str, asked: str
+) -> None:
+    tell(client, head(ONE, ref))
+    follow(client, f"ref:ours:{asked}")
+    fire(1)
+    assert submitted(client) == [ONE]
+
+
+def test_a_commit_is_measured_once_and_a_moved_ref_at_its_new_one(
+    client: TestClient, fire: Fire
+) -> None:
+    tell(client, head(ONE))
+    follow(client)
+    (first,) = fire(1)
+    (still,) = fire(2)
+    assert first.submission_id
+    assert still.submission_id is None
+    assert submitted(client) == [ONE]
+    assert shown(client)["note"] == "It submitted nothing: it has measured 111111111111 already."
+    tell(client, head(TWO))
+    assert fire(3)[0].submission_id
+    tell(client, head(ONE))  # a force-push back
+    assert fire(4)[0].submission_id is None
+    assert submitted(client) == [ONE, TWO]
+    follow(client, again=True)
+    assert fire(5)[0].submission_id
+    assert submitted(client) == [ONE, TWO, ONE]
+
+
+def test_the_worker_that_told_something_new_last_is_right(client: TestClient, fire: Fire) -> None:
+    tell(client, head(ONE))
+    tell(client, head(ONE), name="w2")
+    tell(client, head(TWO), name="w2")
+    tell(client, head(ONE))  # again, as before each claim: nothing new
+    follow(client)
+    fire(1)
+    assert submitted(client) == [TWO]
+
+
+@pytest.mark.parametrize(
+    ("result", "measured"),
+    [
+        ({"status": Status.UNBUILDABLE, "reason": "No wheel."}, True),
+        ({"status": Status.OOM, "reason": "Full."}, True),
+        ({"status": Status.INFRA_ERROR, "reason": "Away."}, False),
+        (None, False),
+    ],
+)
+def test_only_what_says_something_of_the_commit_counts_as_measured(
+    client: TestClient, fire: Fire, result: dict[str, Any] | None, measured: bool
+) -> None:
+    tell(client, head(ONE))
+    follow(client)
+    fire(1)
+    hand = Hand(client)
+    if result is None:
+        for job in client.get(f"{API}/jobs?limit=200").json()["items"]:
+            client.post(f"{API}/jobs/{job['id']}/cancel")
+    while result and (lease := hand.claim()):
+        hand.start(lease)
+        assert hand.post(lease, result_of(lease, **result)).status_code == 201
+    fire(2)
+    assert submitted(client) == ([ONE] if measured else [ONE, ONE])
+
+
+@pytest.mark.parametrize(
+    ("workers", "says"),
+    [
+        ([], "It waits. No worker that it may use has the target ours: define it in a "),
+        ([{"labels": {"device": "cuda"}}], "No worker that it may use has the target ours"),
+        ([{"heads": [head(ONE, "refs/heads/other")]}], "ours has no ref main: it is gone, "),
+        (
+            [{"heads": [], "targets": {"ours": "`git fetch` failed: no route."}}],
+            "It waits. Worker w0 does not know main of ours: `git fetch` failed: no route.",
+        ),
+        (
+            [{}, {"targets": {}, "heads": []}],
+            "Worker w1 does not build ours and would measure something else as 111111111111",
+        ),
+    ],
+)
+def test_a_slot_that_cannot_know_its_commit_waits_and_says_why(
+    client: TestClient, fire: Fire, workers: list[dict[str, Any]], says: str
+) -> None:
+    for place, more in enumerate(workers):
+        tell(client, head(ONE), name=f"w{place}", **more)
+    due_at = follow(client, requires={"device": "cpu"})["next_due_at"]
+    assert fire(1) == fire(2) == []
+    told = shown(client)
+    assert says in told["note"]
+    assert told["next_due_at"] == due_at
+    assert submitted(client) == []
+    for place in range(len(workers)):
+        tell(client, head(ONE), name=f"w{place}")
+    tell(client, head(ONE))
+    assert len(fire(3)) == 1
+    assert (submitted(client), shown(client)["note"]) == ([ONE], "")
+
+
+def test_a_worker_without_the_target_may_have_the_commit_deployed(
+    client: TestClient, fire: Fire
+) -> None:
+    tell(client, head(ONE))
+    tell(client, name="w2", targets={}, revisions=[ONE])
+    follow(client)
+    fire(1)
+    assert submitted(client) == [ONE]
+
+
+def test_what_a_worker_said_long_ago_is_not_believed(client: TestClient, fire: Fire) -> None:
+    tell(client, head(ONE))
+    follow(client)
+    assert fire(11) == []
+    assert "No worker with the target ours was heard of since " in shown(client)["note"]
+    assert " UTC." in shown(client)["note"]
+
+
+def test_firing_by_hand_measures_again_or_says_why_it_cannot(
+    client: TestClient, fire: Fire
+) -> None:
+    follow(client)
+    refused = client.post(f"{API}/schedules/s/fire")
+    assert (refused.status_code, refused.json()["type"]) == (409, "unresolved")
+    assert refused.json()["detail"].startswith("No worker that it may use has the target ours")
+    tell(client, head(ONE))
+    fire(1)
+    assert client.post(f"{API}/schedules/s/fire").status_code == 201
+    assert submitted(client) == [ONE, ONE]
+
+
+def test_a_slot_that_was_refused_says_why(
+    client: TestClient, fire: Fire, service: Database
+) -> None:
+    follow(client, "date")
+    with service.writing() as session:
+        session.execute(text("UPDATE schedules SET suite = 'gone'"))
+    assert fire(1)[0].submission_id is None
+    assert shown(client)["note"].startswith("It could not submit: ")
+    follow(client, "date")
+    assert shown(client)["note"] == ""
+
+
+@pytest.mark.parametrize("at", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"])
+def test_a_commit_of_an_impossible_time_stops_no_other_schedule(
+    client: TestClient, fire: Fire, at: str
+) -> None:
+    tell(client, head(ONE) | {"at": at})
+    follow(client)
+    body = {"cron": "* * * * *", "suite": "smoke", "revision_rule": "fixed:v1"}
+    client.put(f"{API}/schedules/t", json=body)
+    fire(1)
+    assert submitted(client) == ["v1"]
+    assert shown(client)["note"].startswith("It could not submit: revision_at ")
+
+
+@pytest.mark.parametrize(
+    "rule", ["ref:", "ref:ours", "ref:ours:", "ref:Ours:main", "ref:ours:-x", "ref:ours:a b"]
+)
+def test_a_rule_that_names_no_ref_is_refused(client: TestClient, rule: str) -> None:
+    body = {"cron": "* * * * *", "suite": "smoke", "revision_rule": rule}
+    answer = client.put(f"{API}/schedules/s", json=body)
+    assert answer.status_code == 422
+    assert "such as ref:nanogpt:main" in answer.json()["detail"]
+
+
+def test_pages_show_what_a_slot_waits_for(client: TestClient, fire: Fire) -> None:
+    tell(client, targets={"ours": "<b>no route</b>"})
+    follow(client, again=True)
+    fire(1)
+    page = client.get("/schedules").text
+    assert "It waits. Worker w1 does not know main of ours: &lt;b&gt;no route" in page
+    assert "again if it was measured" in page
+    assert "builds ours: &lt;b&gt;no route" in client.get("/workers").text
