@@ -16,7 +16,7 @@ VALUES = {
     "on": "each batch is padded to its longest sample; compiled once, for any length",
     "bucketed": "each batch is padded to the next of four lengths; compiled once for each",
 }
-# FlexAttention is compiled by itself, for each shape anew. Where the length is no multiple of 128 its
+# FlexAttention is compiled by itself, for each shape anew. Where a length is no multiple of 128 its
 # gradient may be NaN (https://github.com/pytorch/pytorch/issues/153799), as it was on an H100.
 NEEDS = {
     "on": {

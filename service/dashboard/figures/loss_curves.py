@@ -14,6 +14,9 @@ PLACES = 200
 """Steps that are drawn of each curve."""
 _LOWER, _UPPER = [0.0, 0.36], [0.48, 1.0]
 """Shares of the height."""
+_SETTLED = 0.5
+"""Share of the steps, the last ones, that the difference's axis is made for: the first steps of
+training may be a hundred times as far apart, and say nothing of where it ends."""
 
 
 def loss_curves(told: contracts.LongParity | None) -> frame.Figure | None:
@@ -35,14 +38,25 @@ def loss_curves(told: contracts.LongParity | None) -> frame.Figure | None:
         _band(at, *bounds(apart), "var(--muted)") | {"yaxis": "y2"},
         _mean(at, apart.mean(axis=0), "difference", "var(--text)") | {"yaxis": "y2"},
     ]
+    scale = "log" if min(case.min(), reference.min()) > 0 else "linear"
     layout = frame.frame(
         frame.value_axis("Step, mean of ten", anchor="y2"),
-        frame.value_axis("Loss", domain=_UPPER),
-        yaxis2=frame.value_axis("Difference", domain=_LOWER, zeroline=True),
+        frame.value_axis("Loss", domain=_UPPER, type=scale),
+        yaxis2=frame.value_axis(
+            "Difference", domain=_LOWER, zeroline=True, range=_settled(apart, told.margin)
+        ),
         hovermode="x unified",
         shapes=_marks(told),
     )
     return {"data": data, "layout": layout, "config": frame.CONFIG}
+
+
+def _settled(apart: frame.Floats, margin: float) -> list[float]:
+    """The range that holds the difference of the last steps with its bounds, and the margin."""
+    low, high = bounds(apart[:, -round(_SETTLED * apart.shape[1]) :])
+    bottom, top = min(float(low.min()), 0.0), max(float(high.max()), margin)
+    air = 0.1 * (top - bottom)
+    return [bottom - air, top + air]
 
 
 def _curves(traces: Sequence[contracts.Trace]) -> frame.Floats | None:

@@ -25,6 +25,8 @@ COLOURS = {
 OTHER = "var(--muted)"
 _HEADROOM = 1.12
 """Height of the chart over the highest line, whose name stands above it."""
+_LATE = 0.9
+"""Share of the width after which a label would be cut off at the right."""
 
 
 def memory(recorded: contracts.Memory | None, titles: Mapping[str, str]) -> frame.Figure | None:
@@ -109,4 +111,6 @@ def _phases(recorded: contracts.Memory, in_s: float) -> Iterator[tuple[frame.Fig
         if name in recorded.phases_s:
             x = recorded.phases_s[name] * in_s
             mark = frame.upright(x, "var(--muted)", 1, dash="dot")
-            yield mark, frame.label(x, name, "var(--text)", 11, xanchor="left")
+            late = x > _LATE * recorded.at_s[-1] * in_s
+            anchor = "right" if late else "left"
+            yield mark, frame.label(x, name, "var(--text)", 11, xanchor=anchor)

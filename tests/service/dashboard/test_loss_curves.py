@@ -57,6 +57,22 @@ def test_the_difference_lies_below_with_the_margin_and_the_step_at_which_curves_
     assert PART < parted["x0"] == told.parts_at < PART + 20
 
 
+def test_a_wild_start_leaves_the_scales_to_where_training_ends() -> None:
+    rng = np.random.default_rng(2)
+    wild = np.where(np.arange(STEPS) < 60, 40.0, 0.0) * rng.random((4, STEPS))
+    level = 2 + rng.normal(0, 0.01, (4, STEPS))
+    told = loss_curves.compare(level + wild, level + wild[::-1])
+    axes = drawn(told)["layout"]
+    assert axes["yaxis"]["type"] == "log"
+    bottom, top = axes["yaxis2"]["range"]
+    assert -0.1 < bottom < 0 < told.margin < top < 0.1
+
+
+def test_losses_below_zero_are_drawn_on_a_linear_scale() -> None:
+    level = -2 + np.random.default_rng(3).normal(0, 0.01, (4, STEPS))
+    assert drawn(loss_curves.compare(level, level))["layout"]["yaxis"]["type"] == "linear"
+
+
 @pytest.mark.parametrize(
     "traces",
     [(), ([1.0] * 20,), ([1.0] * 20, [1.0] * 19), ([1.0] * 9,) * 2, ([float("nan")] * 20,) * 2],
