@@ -123,6 +123,8 @@ class Result(values.Contract):
     """What throughput counts: img, token ..."""
     batch_items: values.Count = 0
     """Items per optimizer step; where samples differ in length their mean, to a whole number."""
+    padding: values.Share | None = None
+    """Share of a step's input that fills up samples of different lengths; None of one length."""
     parameters: values.Count = 0
     environment: Environment
     samples: tuple[Sample, ...] = Field(default=(), max_length=200)

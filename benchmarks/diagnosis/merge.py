@@ -93,7 +93,7 @@ def case_of(results: Sequence[Result]) -> Case:
 def _informed(last: Result, first: Result) -> Result:
     if last.environment.facts:
         return last
-    names = ("environment", "item", "batch_items", "batches_tried", "parameters")
+    names = ("environment", "item", "batch_items", "padding", "batches_tried", "parameters")
     return last.model_copy(update={name: getattr(first, name) for name in names})
 
 

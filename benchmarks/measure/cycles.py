@@ -50,6 +50,18 @@ def items_per_step(recipe: Recipe) -> float:
     return int(lengths(recipe).sum()) / recipe.cycle
 
 
+def padding(recipe: Recipe) -> float | None:
+    """Return the share of the elements of a cycle's batches that only fill up; None of one
+    length."""
+    if recipe.cycle == 1:
+        return None
+    of_cycle, dims = lengths(recipe), _dims(recipe)
+    to = pad(recipe).to
+    padded = [next((n for n in to if n >= own), own) for own in of_cycle.max(axis=1).tolist()]
+    whole = recipe.batch * sum(n**dims for n in padded)
+    return float(1 - (of_cycle**dims).sum() / whole)
+
+
 def several_shapes(batches: Iterable[Batch]) -> bool:
     """Return True if the batches are not all of one shape."""
     return len({tuple(part.shape for part in batch) for batch in batches}) > 1
@@ -125,8 +137,8 @@ def pad(recipe: Recipe, *, planned: bool = True) -> Pad:
     """
     data, of_cycle = _data(recipe), lengths(recipe)
     longest = of_cycle.max(axis=1).tolist()
-    dims = max(len(one.dims) if isinstance(one, Filling) else 1 for one in data.fill)
-    to = {"off": (data.most,), "bucketed": buckets(longest, dims)}.get(recipe.dynamic, ())
+    by_way = {"off": (data.most,), "bucketed": buckets(longest, _dims(recipe))}
+    to = by_way.get(recipe.dynamic, ())
     items = frozenset(of_cycle.sum(axis=1).tolist()) if planned else frozenset[int]()
     return Pad(tuple(data.fill), to, items, _counted(recipe))
 
@@ -157,6 +169,12 @@ def _filled(sample: Tensor, filling: Filling, length: int) -> Tensor:
 
 def _data(recipe: Recipe) -> RealLengths:
     return cast(RealLengths, recipe.dataset)
+
+
+def _dims(recipe: Recipe) -> int:
+    """Return the number of dimensions in which samples are filled up."""
+    fill = _data(recipe).fill
+    return max(len(one.dims) if isinstance(one, Filling) else 1 for one in fill)
 
 
 def _counted(recipe: Recipe) -> str:

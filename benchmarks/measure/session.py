@@ -202,6 +202,7 @@ class _Session:
             protocol=self._spec.protocol,
             item=item,
             batch_items=round(cycles.items_per_step(recipe)),
+            padding=cycles.padding(recipe),
             parameters=trainer.parameters,
             environment=self._environment,
             repro=_repro(self._case, self._spec),

@@ -70,6 +70,8 @@ def _facts(result: Result) -> list[tuple[str, str]]:
         facts += [("try", suggestion.sentence) for suggestion in result.verdict.suggestions]
     facts += _profiled(result)
     facts += _beside(result)
+    if result.padding is not None:
+        facts.append(("padding", f"{result.padding:.0%} of a step's input"))
     if result.batches_tried:
         facts.append(("batches tried", _batches(result)))
     if result.flags:

@@ -115,8 +115,18 @@ def test_whole_cycles_have_the_same_shapes_and_items_wherever_they_begin(
     for cycle in (both[:CYCLE], both[CYCLE:]):
         real = sum(int((y != IGNORED).sum()) for _, y in cycle)
         assert real == cycles.items_per_step(made) * CYCLE
+        whole = sum(y.numel() for _, y in cycle)
+        assert cycles.padding(made) == pytest.approx(1 - real / whole)
     shapes = [Counter(tuple(x.shape) for x, _ in cycle) for cycle in (both[:CYCLE], both[CYCLE:])]
     assert shapes[0] == shapes[1]
+
+
+def test_the_more_lengths_batches_have_the_less_is_padding() -> None:
+    ways = ("on", "bucketed", "off")
+    on, bucketed, off = (cycles.padding(recipe(masked, way)) or 0.0 for way in ways)
+    assert 0 < on < bucketed < off < 1
+    assert off == pytest.approx(1 - sum(LENGTHS) / len(LENGTHS) / Varied(LENGTHS).most, abs=0.02)
+    assert cycles.padding(replace(recipe(masked), cycle=1)) is None
 
 
 def test_every_sample_of_a_length_is_drawn_and_the_seed_decides_which() -> None:

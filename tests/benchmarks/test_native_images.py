@@ -313,6 +313,14 @@ def test_a_step_counts_its_images(context: Context, batch: str) -> None:
         assert cycles.items_per_step(built(context, dynamic=value, batch=batch)) == int(batch)
 
 
+def test_padding_is_told_by_area(context: Context) -> None:
+    made = built(context, dynamic="off", batch="4")
+    sides = cycles.lengths(made)
+    share = 1 - (sides**2).mean() / made.dataset.most**2  # type: ignore[attr-defined]
+    assert cycles.padding(made) == pytest.approx(share)
+    assert share > 0.1
+
+
 class Noted:
     """The loss of ResNet-50, which notes how many images of which side each step has."""
 

@@ -69,6 +69,7 @@ def good() -> dict[str, Any]:
         }
     )
     result = a_result(replicate, "unet").model_dump(mode="json")
+    result |= {"padding": 0.25}
     result |= {"batches_tried": [{"batch": 8, "rate": 9.5, "peak_memory_b": 10}]}
     losses = (Trace.of([2.0, 1.0]),)
     long = LongParity(status=LongParityStatus.NO_WORSE, case=losses, reference=losses)
