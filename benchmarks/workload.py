@@ -127,8 +127,8 @@ class Recipe:
     """Write zeros into the gradients instead of dropping them."""
     collect_garbage: bool = False
     """Leave Python's garbage collector on inside the timed passes."""
-    expandable_segments: bool = False
-    """Let the segments of torch's CUDA allocator grow in place."""
+    allocator: str = ""
+    """Settings of torch's CUDA allocator, as PYTORCH_CUDA_ALLOC_CONF has them."""
     prepare: Callable[[Batch], Batch] | None = None
     """Finishes a batch on the device. SYNTH's batches have been finished already, so it must leave
     a finished batch unchanged."""

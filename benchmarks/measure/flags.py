@@ -49,8 +49,8 @@ def put_in_force(recipe: Recipe) -> dict[str, str]:
     for name, allow in _ATTENTION.items():
         alone = recipe.attention in _ATTENTION
         allow(name == recipe.attention if alone else _ATTENTION_BY_DEFAULT[name])
-    if recipe.expandable_segments:
-        _set_allocator("expandable_segments:True")
+    if recipe.allocator:
+        _set_allocator(recipe.allocator)
     flex.put_in_place(enabled=recipe.attention == "flex")
     facts = {f"flag.{name}": str(value).lower() for name, value in _flags(recipe).items()}
     _keep_compiled_code_apart(facts)
@@ -90,7 +90,7 @@ def _flags(recipe: Recipe) -> dict[str, object]:
         "batch": recipe.batch,
         "graphs": recipe.graphs,
         "prefetch": recipe.prefetch,
-        "allocator": "expandable" if recipe.expandable_segments else "default",
+        "allocator": recipe.allocator or "default",
         "torch_threads": torch.get_num_threads(),
         "gc_in_timed_passes": recipe.collect_garbage,
         "loader.start_method": multiprocessing.get_start_method(),

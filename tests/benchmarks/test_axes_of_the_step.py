@@ -286,16 +286,20 @@ def test_an_impossible_attention_is_refused_before_anything_runs(
     assert str(refused.value) == sentence
 
 
-def test_expandable_segments_are_asked_of_torchs_allocator_and_told(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("value", "settings"),
+    [("expandable", "expandable_segments:True"), ("split-512", "max_split_size_mb:512")],
+)
+def test_settings_are_asked_of_torchs_allocator_and_told(
+    monkeypatch: pytest.MonkeyPatch, value: str, settings: str
 ) -> None:
     asked: list[str] = []
     monkeypatch.setattr(torch._C, "_accelerator_setAllocatorSettings", asked.append, raising=False)
-    recipe = importlib.import_module("benchmarks.axes.allocator").apply("expandable", _plain())
-    assert flags.put_in_force(recipe)["flag.allocator"] == "expandable"
-    assert asked == ["expandable_segments:True"]
+    recipe = importlib.import_module("benchmarks.axes.allocator").apply(value, _plain())
+    assert flags.put_in_force(recipe)["flag.allocator"] == settings.lower()
+    assert asked == [settings]
     assert flags.put_in_force(_plain())["flag.allocator"] == "default"
-    assert asked == ["expandable_segments:True"]
+    assert asked == [settings]
 
 
 def test_the_allocator_of_an_older_torch_is_asked_by_its_older_name(
@@ -304,7 +308,7 @@ def test_the_allocator_of_an_older_torch_is_asked_by_its_older_name(
     asked: list[str] = []
     monkeypatch.delattr(torch._C, "_accelerator_setAllocatorSettings", raising=False)
     monkeypatch.setattr(torch.cuda.memory, "_set_allocator_settings", asked.append)
-    flags.put_in_force(replace(_plain(), expandable_segments=True))
+    flags.put_in_force(replace(_plain(), allocator="expandable_segments:True"))
     assert asked == ["expandable_segments:True"]
 
 
@@ -344,13 +348,23 @@ from torch.utils.data import TensorDataset
 recipe = Recipe(nn.Linear(1, 1), lambda m, b: m(b[0]).sum(), torch.optim.SGD, nn.Module.parameters,
                 TensorDataset(torch.zeros(1, 1)), batch=1)
 torch.zeros(1, device="cuda")
-flags.put_in_force(importlib.import_module("benchmarks.axes.allocator").apply("expandable", recipe))
+flags.put_in_force(importlib.import_module("benchmarks.axes.allocator").apply("VALUE", recipe))
 held = torch.empty(2**30, dtype=torch.uint8, device="cuda")
+"""
+GROWS = """
 assert any(one["is_expandable"] for one in torch.cuda.memory_snapshot())
+"""
+STAYS_WHOLE = """
+del held
+kept = torch.cuda.memory_reserved()
+small = torch.empty(2**26, dtype=torch.uint8, device="cuda")
+assert torch.cuda.memory_reserved() >= kept + 2**26
 """
 
 
 @pytest.mark.gpu
-def test_expandable_segments_are_in_force_on_a_gpu() -> None:
+@pytest.mark.parametrize(("value", "shown"), [("expandable", GROWS), ("split-128", STAYS_WHOLE)])
+def test_settings_of_the_allocator_are_in_force_on_a_gpu(value: str, shown: str) -> None:
     """In a process of its own: the setting stays."""
-    subprocess.run([sys.executable, "-c", IN_FORCE], check=True, timeout=120)
+    program = IN_FORCE.replace("VALUE", value) + shown
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
