@@ -64,7 +64,7 @@ class ScheduleRequest(contracts.Contract):
     suite: contracts.Name
     revision_rule: Annotated[
         str,
-        Field(pattern=_RULE),
+        Field(pattern=_RULE, max_length=200),
         contracts.Worded(
             "must be 'date', 'latest' or 'fixed:' with a revision, such as fixed:v1.2; or 'ref:' "
             "with a target and a ref, such as ref:nanogpt:main"

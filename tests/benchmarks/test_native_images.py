@@ -368,7 +368,6 @@ def counted(timed: Pass, steps: Sequence[tuple[int, int]], sides: Sequence[int])
 @pytest.mark.parametrize(
     ("dynamic", "sides"),
     [
-        ("off", [64] * 8),
         ("on", [32, 32, 64, 64, 64, 64, 64, 64]),
         ("bucketed", [32, 32, 64, 64, 64, 64, 64, 64]),
     ],
@@ -398,12 +397,11 @@ def fresh_compiler() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("fresh_compiler")
-@pytest.mark.parametrize(("dynamic", "graphs"), [("off", 1), ("on", 2), ("bucketed", 2)])
-def test_nothing_compiles_in_a_timed_pass(context: Context, dynamic: str, graphs: int) -> None:
-    made = built(context, dynamic=dynamic, batch="2")
+def test_nothing_compiles_in_a_timed_pass(context: Context) -> None:
+    made = built(context, dynamic="bucketed", batch="2")
     replicate = replicate_of(replace(made, compile_options={"backend": "eager"}))
     assert replicate.compilation is not None
-    assert replicate.compilation.graphs == graphs
+    assert replicate.compilation.graphs == 2
     assert (replicate.full.compile_s, replicate.synth.compile_s) == (0.0, 0.0)
 
 
