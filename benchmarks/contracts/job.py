@@ -142,7 +142,7 @@ class Head(values.Contract):
     target: values.Name
     ref: Annotated[
         str,
-        Field(pattern=r"^refs/[A-Za-z0-9_./+@-]{1,195}$"),
+        Field(max_length=200, pattern=r"^refs/[A-Za-z0-9_./+@-]{1,195}$"),
         values.Worded("must be the whole name of a ref, such as refs/heads/main"),
     ]
     commit: Annotated[

@@ -21,6 +21,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks import contracts
 from benchmarks.catalog import catalog, suites
+from benchmarks.contracts import pins
 from service import errors, models
 from service.database.failures import passes
 from service.database.session import insert_if_absent, now_of
@@ -36,7 +37,7 @@ log = logging.getLogger(__name__)
 
 _SLOTS = cast(Table, models.ScheduleRun.__table__)
 _RULE = (
-    r"^(date|latest|fixed:[A-Za-z0-9][A-Za-z0-9_./+-]{0,99}"
+    rf"^(date|latest|fixed:([A-Za-z0-9][A-Za-z0-9_./+-]{{0,99}}|{pins.PATTERN})"
     r"|ref:[a-z0-9][a-z0-9_-]{0,63}:[A-Za-z0-9][A-Za-z0-9_./+@-]{0,119})$"
 )
 _GAP = timedelta(days=2)
@@ -64,7 +65,7 @@ class ScheduleRequest(contracts.Contract):
     suite: contracts.Name
     revision_rule: Annotated[
         str,
-        Field(pattern=_RULE),
+        Field(max_length=200, pattern=_RULE),
         contracts.Worded(
             "must be 'date', 'latest' or 'fixed:' with a revision, such as fixed:v1.2; or 'ref:' "
             "with a target and a ref, such as ref:nanogpt:main"
