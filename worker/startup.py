@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pydantic import ValidationError
 
 from benchmarks import contracts
+from benchmarks.contracts.pins import building
 from benchmarks.version import installed
 from worker import client, doctor, loop, state_dir
 from worker.ahead import Ahead
@@ -20,6 +21,7 @@ from worker.runner import Runner
 from worker.settings import Settings, visible_devices
 from worker.stop import Aborted, Stop
 from worker.supervisor import Station
+from worker.targets import definitions
 from worker.targets.definitions import BadTargets
 
 log = logging.getLogger(__name__)
@@ -114,6 +116,8 @@ def introduce(
     }
     if settings.allowed_models:
         labels["models"] = ",".join(settings.allowed_models)
+    if settings.targets is not None and (upstream := definitions.read(settings.targets).upstream):
+        labels |= building(upstream.packages)
     if gpu is not None:
         labels |= {"gpu": gpu.name, "gpu_uuid": gpu.uuid, "driver": nvml.driver_version() or ""}
     labels |= settings.labels

@@ -6,6 +6,7 @@ job says which versions, never where they come from or how they are installed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 FACTS = {
@@ -20,8 +21,8 @@ PATTERN = f"{_PIN}(,{_PIN}){{0,3}}"
 
 
 def pins_of(revision: str) -> tuple[tuple[str, str], ...]:
-    """The packages of a valid revision, each with its version; empty if it names none."""
-    if "==" not in revision:
+    """The packages of a revision, each with its version; empty if it names none."""
+    if not re.fullmatch(PATTERN, revision):
         return ()
     pins = (pin.partition("==") for pin in revision.split(","))
     return tuple((package, version) for package, _, version in pins)
