@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pydantic import ValidationError
 
 from benchmarks import contracts
-from benchmarks.contracts.pins import building
 from benchmarks.version import installed
 from worker import client, doctor, loop, state_dir
 from worker.ahead import Ahead
@@ -22,7 +21,6 @@ from worker.settings import Settings, visible_devices
 from worker.stop import Aborted, Stop
 from worker.supervisor import Station
 from worker.targets import definitions
-from worker.targets.definitions import BadTargets
 
 log = logging.getLogger(__name__)
 
@@ -65,9 +63,18 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
             with Ahead(station, journal, lambda: not stop.draining) as ahead:
                 runner = Runner(settings, station, ahead)
                 return loop.Loop(settings, me, service, runner, folder, stop).run()
-    except (state_dir.Occupied, client.ClientError, containment.Unavailable, BadTargets) as error:
+    except (
+        state_dir.Occupied,
+        client.ClientError,
+        containment.Unavailable,
+        definitions.BadTargets,
+    ) as error:
         log.error("%s", error)
-        return loop.WRONG if isinstance(error, client.Refused | BadTargets) else loop.CANNOT
+        return (
+            loop.WRONG
+            if isinstance(error, client.Refused | definitions.BadTargets)
+            else loop.CANNOT
+        )
     except usable.Unusable as error:
         log.error("No job is claimed: this worker's device cannot be used (%s)", error)
         return loop.CANNOT
@@ -117,7 +124,7 @@ def introduce(
     if settings.allowed_models:
         labels["models"] = ",".join(settings.allowed_models)
     if settings.targets is not None and (upstream := definitions.read(settings.targets).upstream):
-        labels |= building(upstream.packages)
+        labels |= upstream.labels
     if gpu is not None:
         labels |= {"gpu": gpu.name, "gpu_uuid": gpu.uuid, "driver": nvml.driver_version() or ""}
     labels |= settings.labels

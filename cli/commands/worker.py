@@ -98,7 +98,7 @@ def build(
     ],
     state_dir: options.StateDir = options.DEFAULT_STATE_DIR,
 ) -> None:
-    """Build a commit, or versions, here, as a worker does when a job names it; print its folder.
+    """Build a revision here, as a worker does when a job names it, and print its folder.
 
     One that could not be built before is tried again, which jobs do once a day.
     The exit code is 1 if it cannot be built, 2 if the file is wrong.

@@ -18,8 +18,8 @@ from pydantic import ValidationError
 from benchmarks.contracts import MOST_HEADS, Head, line
 from benchmarks.contracts.pins import pins_of
 from worker.checkouts import MOST_REVISIONS
+from worker.targets import definitions
 from worker.targets.commands import BuildFailed, Unbuildable
-from worker.targets.definitions import UPSTREAM, Install, Repository, Upstream
 from worker.targets.environment import CACHE, environment_of
 from worker.targets.known_failures import KnownFailures
 from worker.targets.mirror import COMMIT, Mirror
@@ -46,10 +46,10 @@ class Builds:
     def __init__(
         self,
         folder: Path,
-        targets: Mapping[str, Repository],
+        targets: Mapping[str, definitions.Repository],
         python: str,
         keep_b: float,
-        upstream: Upstream | None = None,
+        upstream: definitions.Upstream | None = None,
     ) -> None:
         """Build for ``python``, and keep at most ``keep_b`` bytes of what is not in use."""
         self._folder = folder
@@ -139,7 +139,7 @@ class Builds:
 
     def _versions(self) -> Versions:
         kept = self._folder / "environments"
-        return Versions(self._upstream, self._python, kept, self._log(UPSTREAM))
+        return Versions(self._upstream, self._python, kept, self._log(definitions.UPSTREAM))
 
     def _recipe(self, name: str, commit: str) -> Recipe:
         said, folder = f"Commit {commit} of the target {name}", self._checkouts(name) / commit
@@ -237,7 +237,7 @@ class Builds:
             raise Unbuildable(f"it has no folder {repository.path}.")
         if os.path.lexists(inside / VENV):
             raise Unbuildable(f"it has a {VENV} of its own.")
-        if repository.install is Install.UV_SYNC:
+        if repository.install is definitions.Install.UV_SYNC:
             kept, said = self._folder / "environments", self._log(name)
             environment = environment_of(part, repository, self._python, kept, said)
             (inside / VENV).symlink_to(environment, target_is_directory=True)

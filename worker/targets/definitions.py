@@ -29,7 +29,7 @@ from pydantic import (
     field_validator,
 )
 
-from benchmarks.contracts.pins import FACTS
+from benchmarks.contracts.pins import FACTS, building
 
 UPSTREAM = "upstream"
 """The target of released versions; no repository may have its name."""
@@ -106,11 +106,18 @@ class Repository(Bounded):
 class Upstream(Bounded):
     """Released versions that jobs may name, such as ``torch==2.12.0``."""
 
+    build_s: Annotated[float, Field(gt=0, le=7_200)] = 1_800.0
+    """torch and CUDA's libraries are gigabytes."""
     packages: Annotated[
         tuple[Annotated[str, AfterValidator(_is_known)], ...], Field(min_length=1, max_length=10)
     ]
     index: Annotated[str, AfterValidator(_is_index)] = ""
     """Where wheels come from beside what uv's own settings say."""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels by which jobs of such versions find the worker."""
+        return building(self.packages)
 
 
 class Definitions(BaseModel):

@@ -15,6 +15,9 @@ from worker.targets.commands import BuildFailed, BuildLimits, TooMuch, Unbuildab
 from worker.targets.definitions import Bounded, Repository
 
 LOCK, CACHE = "uv.lock", "cache"
+CACHE_SHARE = 0.5
+"""A cache that takes more of a build's disk before it begins is emptied: what others left there is
+not to be the end of it."""
 _SYNC = (
     *("sync", "--frozen", "--no-build", "--no-install-project", "--no-install-workspace"),
     *("--no-dev", "--no-progress", "--quiet", "--link-mode=copy"),
@@ -42,6 +45,8 @@ class Uv:
         self._kept = kept
         self._log = log
         self._cache = kept.parent / CACHE
+        if not fits(self._cache, int(bounds.disk_gib * 2**30 * CACHE_SHARE)):
+            shutil.rmtree(self._cache, ignore_errors=True)
         self._cache.mkdir(parents=True, exist_ok=True)
         self._shared = any(self._cache.iterdir())
 
