@@ -257,7 +257,8 @@ def _submit_slot(
     try:
         with session.begin_nested():
             if follows and has_measured(session, request):
-                note = f"It submitted nothing: it has measured {request.revision[:12]} already."
+                short = request.revision[: None if pins.pins_of(request.revision) else 12]
+                note = f"It submitted nothing: it has measured {short} already."
             else:
                 submission_id = _submit(session, row, request, now).submission_id
             _explore(session, row, request, now)
@@ -309,7 +310,8 @@ def _version(
     head = heads.resolve(session, row.revision_rule, row.requires, now)
     return {
         "revision": head.commit,
-        "revision_at": head.at,
+        # Each worker sees a release at another time; a repetition is not to move it.
+        "revision_at": None if pins.pins_of(head.commit) else head.at,
         "revision_author": head.author or None,
         "revision_title": head.title or None,
     }

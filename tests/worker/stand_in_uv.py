@@ -23,7 +23,7 @@ def wheels():
 
 
 def pinned(path):
-    lines = path.read_text().splitlines()
+    lines = path.read_text().splitlines() if path.exists() else []
     return dict(line.split("==") for line in lines if "==" in line)
 
 

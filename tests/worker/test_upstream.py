@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.contracts import Status
+from benchmarks.contracts import Status, Worker
 from cli.commands.worker import build as build_command
 from cli.exits import Exit
 from cli.exits import Stop as CommandStop
@@ -22,7 +22,7 @@ from worker.settings import Settings
 from worker.startup import introduce
 from worker.supervisor import Station
 from worker.targets import builds as made
-from worker.targets import upstream
+from worker.targets import releases, upstream
 from worker.targets.builds import Builds
 from worker.targets.commands import BuildFailed, Unbuildable
 from worker.targets.definitions import BadTargets, Upstream, read
@@ -206,6 +206,34 @@ def test_what_was_not_used_for_longest_goes_first(
     assert builds.folder_of("torch==2.0.0")
     assert not old.exists()
     assert not environment.exists()
+
+
+def test_the_newest_release_is_told_as_refs_are(
+    builds: Builds, uv: None, wheels: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(releases, "LOOK_EVERY_S", 0.0)
+    assert builds.told()["targets"] == {"upstream": "It was not asked yet."}
+    for newest in ("3.0.0", "5.0.0"):
+        if newest == "5.0.0":
+            wheel(wheels, "torch", newest)
+        builds.refresh()
+        told = Worker.model_validate({"name": "w", **builds.told()})
+        assert told.targets == {"upstream": ""}
+        [head] = told.heads
+        assert (head.ref, head.commit) == ("refs/heads/torch", f"torch=={newest}")
+
+
+def test_an_index_that_is_away_is_told_with_its_reason(
+    builds: Builds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    script = tmp_path / "uv"
+    script.write_text("#!/bin/sh\necho 'cause: tcp connect error' >&2\nexit 2\n")
+    script.chmod(0o755)
+    monkeypatch.setattr("worker.targets.environment._uv", lambda: str(script))
+    builds.refresh()
+    told = builds.told()
+    assert told["heads"] == ()
+    assert told["targets"] == {"upstream": "`uv pip` failed: cause: tcp connect error"}
 
 
 # The worker

@@ -7,6 +7,7 @@ commands.py     runs git and uv: bounded in time and disk, without token and GPU
 mirror.py       keeps a bare mirror of a repository and writes a commit's files into a folder
 environment.py  makes the Python environment of a revision, shared by those with the same lock
 upstream.py     resolves versions of packages, and puts the harness beside them
+releases.py     looks which release of a package is the newest
 known_failures.py  remembers the revisions that cannot be built
 target.py       says where a revision runs: what is installed, a deployed checkout, or a build
 builds.py       gives the folder of a revision, built if it is not there; removes what was unused

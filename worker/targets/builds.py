@@ -24,6 +24,7 @@ from worker.targets.environment import CACHE, environment_of
 from worker.targets.known_failures import KnownFailures
 from worker.targets.mirror import COMMIT, Mirror
 from worker.targets.recipe import VENV, Recipe
+from worker.targets.releases import Releases
 from worker.targets.upstream import Versions
 
 log = logging.getLogger(__name__)
@@ -65,6 +66,11 @@ class Builds:
         self._reached_s: dict[str, float] = {}
         """When each repository was reached, on CLOCK_MONOTONIC."""
         self._trouble: dict[str, str] = dict.fromkeys(targets, NOT_YET)
+        self._releases = (
+            None
+            if upstream is None
+            else Releases(upstream, python, folder / "newest", folder / "newest.log")
+        )
 
     def folder_of(self, revision: str, *, anew: bool = False) -> Path | None:
         """Return the folder to run ``revision`` in; None if it names no commit and no versions.
@@ -98,6 +104,8 @@ class Builds:
             self._fetched_s = now_s
             for name in self._targets:
                 self._fetch(name, UNASKED_S)
+        if self._releases is not None:
+            self._releases.refresh()
 
     def told(self) -> Mapping[str, object]:
         """The commits that may be asked for, and where the refs of the targets are."""
@@ -105,13 +113,12 @@ class Builds:
         late = {name for name in self._targets if self._reached_s.get(name, -math.inf) < since_s}
         if self._heads is None:
             self._heads = self._all_heads()
-        return {
-            "revisions": self.revisions(),
-            "targets": {
-                name: self._trouble[name] if name in late else "" for name in self._targets
-            },
-            "heads": tuple(head for head in self._heads if head.target not in late),
-        }
+        targets = {name: self._trouble[name] if name in late else "" for name in self._targets}
+        heads = tuple(head for head in self._heads if head.target not in late)
+        if self._releases is not None:
+            targets[definitions.UPSTREAM], newest = self._releases.told()
+            heads = (*newest, *heads)[:MOST_HEADS]
+        return {"revisions": self.revisions(), "targets": targets, "heads": heads}
 
     def revisions(self) -> tuple[str, ...]:
         """The newest commits that are known and may be asked for."""

@@ -101,10 +101,29 @@ class Versions:
         return _digest(self._upstream.index, sorted(chosen.items()))
 
 
+def newest(uv: Uv, package: str, index: str, folder: Path) -> str:
+    """The newest release of ``package`` that can be installed here, as a revision.
+
+    Raises:
+        BuildFailed: the index has none, or cannot be reached.
+    """
+    (folder / ASKED).write_text(package, encoding="utf-8")
+    (folder / RESOLVED).unlink(missing_ok=True)
+    options = (*_from(index), "--no-deps", "--output-file", RESOLVED)
+    uv.run((*_RESOLVE, *options, ASKED), folder, folder)
+    version = _chosen((folder / RESOLVED).read_text(encoding="utf-8"))[package]
+    return f"{package}=={version.partition('+')[0]}"
+
+
+def _chosen(resolved: str) -> dict[str, str]:
+    """The packages that uv resolved, each with its version."""
+    lines = (line.split(" ")[0].partition("==") for line in resolved.splitlines())
+    return {name: version for name, _, version in lines}
+
+
 def _check(revision: str, resolved: str) -> None:
     """Refuse a second name of a version, such as 2.13 of 2.13.0: results tell the whole one."""
-    lines = (line.split(" ")[0].partition("==") for line in resolved.splitlines())
-    chosen = {name: version for name, _, version in lines}
+    chosen = _chosen(resolved)
     for package, version in pins_of(revision):
         if not is_of(chosen.get(package, ""), version):
             whole = chosen.get(package, "").partition("+")[0]
