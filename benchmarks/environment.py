@@ -17,7 +17,10 @@ import torch
 from benchmarks.contracts import Environment
 from benchmarks.cpus import usable_cpus
 
-_PACKAGES = ("numpy", "pillow", "triton", "pytorch-triton", "nvidia-nccl-cu12", "nvidia-nccl-cu13")
+_PACKAGES = (
+    *("numpy", "pillow", "torchvision", "triton", "pytorch-triton"),
+    *("nvidia-nccl-cu12", "nvidia-nccl-cu13"),
+)
 """Named one by one beside the digest over all, because they explain changes of speed."""
 _VARIABLES = (
     *("CUDA_", "CUDNN_", "CUBLAS_", "NCCL_", "NVIDIA_", "PYTORCH_", "TORCH_", "TORCHINDUCTOR_"),

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from benchmarks import contracts
+from benchmarks.contracts.pins import contradiction
 from benchmarks.exits import NO_DEVICE
 from worker.child.guard import CANNOT_START
 from worker.child.process import Ending, Exit, Limits, Written
@@ -228,6 +229,8 @@ def _printed(run: Run, left: Exit, tail: str) -> contracts.Result:
         result, last_line(left.stdout.kept), run.spec.protocol.replicates
     ):
         return failure(run, contracts.Status.GARBAGE, f"{_TOO_LARGE} {too_large}", tail)
+    if result.samples and (wrong := contradiction(run.spec.revision, result.environment.facts)):
+        return failure(run, contracts.Status.INFRA_ERROR, wrong, tail)
     if result.status is contracts.Status.OK or result.log_tail:
         return result
     return result.model_copy(update={"log_tail": tail})

@@ -69,8 +69,7 @@ class Settings(BaseSettings):
     """Folder of each revision's checkout, such as ``/srv/checkouts/{revision}``; empty: every
     revision runs what is installed here."""
     targets: Path | None = None
-    """A file of repositories (docs/operating.md) whose commits this worker builds when a job names
-    them."""
+    """A file of targets (docs/operating.md): what this worker builds when a job names it."""
     builds_limit_gib: Positive = 50.0
     """Disk that builds may take; those of the last day are kept beyond it."""
     models: Annotated[

@@ -20,7 +20,7 @@ from worker.runner import Runner
 from worker.settings import Settings, visible_devices
 from worker.stop import Aborted, Stop
 from worker.supervisor import Station
-from worker.targets.definitions import BadTargets
+from worker.targets import definitions
 
 log = logging.getLogger(__name__)
 
@@ -63,9 +63,18 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
             with Ahead(station, journal, lambda: not stop.draining) as ahead:
                 runner = Runner(settings, station, ahead)
                 return loop.Loop(settings, me, service, runner, folder, stop).run()
-    except (state_dir.Occupied, client.ClientError, containment.Unavailable, BadTargets) as error:
+    except (
+        state_dir.Occupied,
+        client.ClientError,
+        containment.Unavailable,
+        definitions.BadTargets,
+    ) as error:
         log.error("%s", error)
-        return loop.WRONG if isinstance(error, client.Refused | BadTargets) else loop.CANNOT
+        return (
+            loop.WRONG
+            if isinstance(error, client.Refused | definitions.BadTargets)
+            else loop.CANNOT
+        )
     except usable.Unusable as error:
         log.error("No job is claimed: this worker's device cannot be used (%s)", error)
         return loop.CANNOT
@@ -114,6 +123,8 @@ def introduce(
     }
     if settings.allowed_models:
         labels["models"] = ",".join(settings.allowed_models)
+    if settings.targets is not None and (upstream := definitions.read(settings.targets).upstream):
+        labels |= upstream.labels
     if gpu is not None:
         labels |= {"gpu": gpu.name, "gpu_uuid": gpu.uuid, "driver": nvml.driver_version() or ""}
     labels |= settings.labels

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from benchmarks.contracts import values
+from benchmarks.contracts import pins, values
 from benchmarks.contracts.case import BESIDE, Case, Protocol
 from benchmarks.contracts.duet import Duet, DuetSide
 
@@ -137,21 +137,25 @@ MOST_HEADS = 100
 
 
 class Head(values.Contract):
-    """The newest commit of a ref in a repository that a worker builds."""
+    """The newest commit of a ref in a repository that a worker builds, or the newest release of a
+    package of the target ``upstream``, which stands for its ref."""
 
     target: values.Name
     ref: Annotated[
         str,
-        Field(pattern=r"^refs/[A-Za-z0-9_./+@-]{1,195}$", max_length=200),
+        Field(max_length=200, pattern=r"^refs/[A-Za-z0-9_./+@-]{1,195}$"),
         values.Worded("must be the whole name of a ref, such as refs/heads/main"),
     ]
     commit: Annotated[
         str,
-        Field(pattern=r"^[0-9a-f]{40}$"),
-        values.Worded("must be the whole id of a commit, 40 digits of 0-9 and a-f"),
+        Field(max_length=100, pattern=rf"^([0-9a-f]{{40}}|{pins.PATTERN})$"),
+        values.Worded(
+            "must be the whole id of a commit, 40 digits of 0-9 and a-f, or a version such as "
+            "torch==2.12.0"
+        ),
     ]
     at: values.Moment
-    """When it was committed."""
+    """When it was committed; when a worker first saw the release."""
     author: values.Line = ""
     title: values.Line = ""
     """The first line of its message."""

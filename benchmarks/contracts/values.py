@@ -23,6 +23,8 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
+from benchmarks.contracts import pins
+
 
 @dataclass(frozen=True)
 class Worded:
@@ -81,13 +83,14 @@ Text = Annotated[str, Field(max_length=65_536, pattern=r"^[^\x00]*$")]
 """Several lines, such as the tail of a log."""
 Revision = Annotated[
     str,
-    Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./+-]{0,99}$"),
+    Field(max_length=100, pattern=rf"^([A-Za-z0-9][A-Za-z0-9_./+-]{{0,99}}|{pins.PATTERN})$"),
     Worded(
         "must be 1 to 100 of the characters A-Z, a-z, 0-9, '_', '.', '/', '+' and '-', the first a "
-        "letter or digit"
+        f"letter or digit; or exact versions of {', '.join(pins.FACTS)}, such as torch==2.12.0"
     ),
 ]
-"""Names the version under test: a commit hash, a tag, or any label that the team uses."""
+"""Names the version under test: a commit hash, a tag, any label that the team uses, or released
+versions of packages (`benchmarks.contracts.pins`)."""
 Id = Annotated[
     str,
     Field(pattern=r"^[0-9a-f]{32}$"),

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
+from benchmarks.contracts import Revision
 from cli import options
 from cli.client import ServiceClient
 from cli.exits import Exit, Stop
-from cli.output.lines import say
+from cli.output.lines import remark, say
 from cli.settings import child_environment
 from worker.device import nvml
 from worker.settings import Settings
@@ -86,27 +88,38 @@ def enroll(
 
 @app.command("build")
 def build(
-    revision: Annotated[str, typer.Argument(help="A commit of one of its targets.")],
+    revision: Annotated[
+        str,
+        typer.Argument(help="A commit of one of its targets, or versions such as torch==2.12.0."),
+    ],
     *,
     targets: Annotated[
-        Path, typer.Option(envvar="THROUGHLINE_TARGETS", help="The file of repositories.")
+        Path, typer.Option(envvar="THROUGHLINE_TARGETS", help="The file of targets.")
     ],
     state_dir: options.StateDir = options.DEFAULT_STATE_DIR,
 ) -> None:
-    """Build a commit here, as a worker does when a job names it, and print its folder.
+    """Build a revision here, as a worker does when a job names it, and print its folder.
 
     One that could not be built before is tried again, which jobs do once a day.
     The exit code is 1 if it cannot be built, 2 if the file is wrong.
     """
     settings = Settings(targets=targets, state_dir=state_dir)
     try:
-        folder = builds_of(settings, targets).folder_of(revision, anew=True)
+        checked = TypeAdapter(Revision).validate_python(revision)
+        began_s = time.monotonic()
+        folder = builds_of(settings, targets).folder_of(checked, anew=True)
+    except ValidationError as error:
+        raise Stop(f"The revision {error.errors()[0]['msg']}.") from error
     except BadTargets as error:
         raise Stop(str(error)) from error
     except (BuildFailed, OSError) as error:
         raise Stop(str(error), Exit.FAILED) from error
     if folder is None:
-        raise Stop(f"{revision} names no commit: give its id, or seven digits of it at least.")
+        raise Stop(
+            f"{revision} names no commit: give its id, or seven digits of it at least; or versions "
+            "such as torch==2.12.0."
+        )
+    remark(f"It was ready after {time.monotonic() - began_s:.1f} s.")
     say(str(folder))
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from benchmarks.contracts import AttemptState
+from benchmarks.contracts.pins import needed_by, pins_of
 from service.models import Attempt, ComparisonRow, ComparisonState, WorkerRow
 from service.models.project_filter import EVERYBODYS, revisions_seen
 from service.schemas.comparisons import ComparisonRequest
@@ -31,9 +32,10 @@ def able(workers: Deployed, baseline: str, contender: str) -> list[str]:
 
 
 def _can(has: Sequence[str] | None, baseline: str, contender: str) -> bool:
+    versions = pins_of(baseline) or pins_of(contender)
     if has is None:
-        return True
-    return {baseline, contender} <= set(has) if has else baseline == contender
+        return not versions
+    return {baseline, contender} <= set(has) if has or versions else baseline == contender
 
 
 def why_unable(
@@ -96,7 +98,7 @@ def present(session: Session, request: ComparisonRequest, now: datetime) -> Depl
     """The workers that may measure a comparison and are there, with the revisions they have."""
     seen = select(WorkerRow.name, WorkerRow.labels, WorkerRow.revisions)
     return {
-        name: revisions
+        name: _has(revisions, labels, request)
         for name, labels, revisions in session.execute(
             seen.where(WorkerRow.last_seen_at > now - LATELY).order_by(WorkerRow.name)
         )
@@ -104,6 +106,15 @@ def present(session: Session, request: ComparisonRequest, now: datetime) -> Depl
         and name not in request.avoid
         and request.worker in (None, name)
     }
+
+
+def _has(
+    revisions: Sequence[str] | None, labels: Mapping[str, str], request: ComparisonRequest
+) -> Sequence[str] | None:
+    """The revisions that a worker has or makes when they are asked for."""
+    asked = (request.baseline, request.contender)
+    made = [one for one in asked if pins_of(one) and needed_by(one).items() <= labels.items()]
+    return None if revisions is None else [*revisions, *made]
 
 
 def lacking(session: Session, request: ComparisonRequest, now: datetime) -> str:

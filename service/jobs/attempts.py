@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from benchmarks.contracts import (
     Status,
     excess,
 )
+from benchmarks.contracts.pins import contradiction
 from service.database.prepared import Prepared, Runner, session_on
 from service.database.session import check_time
 from service.errors import Conflict, Fenced, Invalid, NotFound
@@ -175,7 +177,19 @@ def check_result(spec: JobSpec, result: Result) -> None:
     metrics = [sample.metric for sample in result.samples]
     if len(set(metrics)) != len(metrics):
         raise Invalid("The result has two samples of the same metric; give their values in one.")
+    for why in _contradictions(spec, result):
+        raise Invalid(why)
     check_time("measured_at", result.measured_at)
+
+
+def _contradictions(spec: JobSpec, result: Result) -> Iterator[str]:
+    """Yield the sides whose numbers are of other versions than their revision names."""
+    sides = [(spec.revision, result)]
+    if spec.duet is not None and result.baseline is not None:
+        sides.append((spec.duet.baseline, result.baseline))
+    for revision, side in sides:
+        if side.samples and (why := contradiction(revision, side.environment.facts)):
+            yield why
 
 
 def check_size(spec: JobSpec, result: Result, document: bytes) -> None:

@@ -66,6 +66,7 @@ def _spent(
     )
     for _, rows in groupby(session.execute(query.add_columns(Job.group_id)), lambda row: row[-1]):
         jobs = list(rows)
-        times = [(job.ended_at - job.started_at).total_seconds() for job in jobs if job.started_at]
+        known = [job for job in jobs if job.started_at and job.ended_at]
+        times = [(job.ended_at - job.started_at).total_seconds() for job in known]
         if all(job.state == JobState.SUCCEEDED for job in jobs):
             yield (jobs[0].case_key, jobs[0].spec), sum(times)

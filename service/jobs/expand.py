@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks.catalog import catalog, precision_tiers, suites
 from benchmarks.contracts import Case, JobSpec, Protocol
+from benchmarks.contracts.pins import needed_by
 from service.database.session import check_time
 from service.errors import Impossible, Invalid, UnknownChoice
 from service.jobs.requests import SubmissionRequest
@@ -55,7 +56,7 @@ def expand(request: SubmissionRequest, likely: str | None = None) -> tuple[JobSp
             protocol=protocol,
             suite=request.suite,
             purpose=request.aim,
-            requires=request.requires,
+            requires=request.requires | needed_by(request.revision),
             priority=request.priority,
             timeout_s=request.timeout_s,
             rerun_of=request.rerun_of,

@@ -9,6 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Head
+from benchmarks.contracts.pins import pins_of
 from service.errors import Unresolved
 from service.models import WorkerRow
 
@@ -36,7 +37,7 @@ def resolve(session: Session, rule: str, requires: Mapping[str, str], now: datet
     head = next(_heads(builders, target, ref), None)
     if head is None:
         raise Unresolved(_why_not(allowed, builders, target, ref))
-    for row in here:
+    for row in () if pins_of(head.commit) else here:  # jobs of versions require a label
         if row not in builders and head.commit not in (row.revisions or ()):
             raise Unresolved(
                 f"Worker {row.name} does not build {target} and would measure something else as "

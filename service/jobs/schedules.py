@@ -21,6 +21,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks import contracts
 from benchmarks.catalog import catalog, suites
+from benchmarks.contracts import pins
 from service import errors, models
 from service.database.failures import passes
 from service.database.session import insert_if_absent, now_of
@@ -36,7 +37,7 @@ log = logging.getLogger(__name__)
 
 _SLOTS = cast(Table, models.ScheduleRun.__table__)
 _RULE = (
-    r"^(date|latest|fixed:[A-Za-z0-9][A-Za-z0-9_./+-]{0,99}"
+    rf"^(date|latest|fixed:([A-Za-z0-9][A-Za-z0-9_./+-]{{0,99}}|{pins.PATTERN})"
     r"|ref:[a-z0-9][a-z0-9_-]{0,63}:[A-Za-z0-9][A-Za-z0-9_./+@-]{0,119})$"
 )
 _GAP = timedelta(days=2)
@@ -64,7 +65,7 @@ class ScheduleRequest(contracts.Contract):
     suite: contracts.Name
     revision_rule: Annotated[
         str,
-        Field(pattern=_RULE, max_length=200),
+        Field(max_length=200, pattern=_RULE),
         contracts.Worded(
             "must be 'date', 'latest' or 'fixed:' with a revision, such as fixed:v1.2; or 'ref:' "
             "with a target and a ref, such as ref:nanogpt:main"
@@ -256,7 +257,8 @@ def _submit_slot(
     try:
         with session.begin_nested():
             if follows and has_measured(session, request):
-                note = f"It submitted nothing: it has measured {request.revision[:12]} already."
+                short = request.revision[: None if pins.pins_of(request.revision) else 12]
+                note = f"It submitted nothing: it has measured {short} already."
             else:
                 submission_id = _submit(session, row, request, now).submission_id
             _explore(session, row, request, now)
@@ -308,7 +310,8 @@ def _version(
     head = heads.resolve(session, row.revision_rule, row.requires, now)
     return {
         "revision": head.commit,
-        "revision_at": head.at,
+        # Each worker sees a release at another time; a repetition is not to move it.
+        "revision_at": None if pins.pins_of(head.commit) else head.at,
         "revision_author": head.author or None,
         "revision_title": head.title or None,
     }

@@ -10,17 +10,22 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from benchmarks.contracts import MOST_HEADS, Head, line
+from benchmarks.contracts.pins import pins_of
 from worker.checkouts import MOST_REVISIONS
+from worker.targets import definitions
 from worker.targets.commands import BuildFailed, Unbuildable
-from worker.targets.definitions import Install, Repository
 from worker.targets.environment import CACHE, environment_of
 from worker.targets.known_failures import KnownFailures
 from worker.targets.mirror import COMMIT, Mirror
+from worker.targets.recipe import VENV, Recipe
+from worker.targets.releases import Releases
+from worker.targets.upstream import Versions
 
 log = logging.getLogger(__name__)
 
@@ -31,9 +36,6 @@ UNASKED_S = 30.0
 """Longest such look."""
 IN_USE_S = 86_400.0
 """A build that was used so lately is not removed: a job may take a day."""
-VENV = ".venv"
-
-
 FRESH_S = 600.0
 """Refs that were fetched longer ago are not told: nobody knows where they are now."""
 NOT_YET = "It was not fetched yet."
@@ -43,11 +45,17 @@ class Builds:
     """Mirrors, files and environments below one folder, which workers of a machine share."""
 
     def __init__(
-        self, folder: Path, targets: Mapping[str, Repository], python: str, keep_b: float
+        self,
+        folder: Path,
+        targets: Mapping[str, definitions.Repository],
+        python: str,
+        keep_b: float,
+        upstream: definitions.Upstream | None = None,
     ) -> None:
         """Build for ``python``, and keep at most ``keep_b`` bytes of what is not in use."""
         self._folder = folder
         self._targets = targets
+        self._upstream = upstream
         self._python = python
         self._keep_b = keep_b
         self._fetched_s: float | None = None
@@ -58,22 +66,36 @@ class Builds:
         self._reached_s: dict[str, float] = {}
         """When each repository was reached, on CLOCK_MONOTONIC."""
         self._trouble: dict[str, str] = dict.fromkeys(targets, NOT_YET)
+        self._releases = (
+            None
+            if upstream is None
+            else Releases(upstream, python, folder / "newest", folder / "newest.log")
+        )
 
     def folder_of(self, revision: str, *, anew: bool = False) -> Path | None:
-        """Return the folder to run ``revision`` in; None if its name is no commit's.
+        """Return the folder to run ``revision`` in; None if it names no commit and no versions.
 
-        A commit that was found unbuildable lately is tried again only where that is asked for
-        (``anew``).
+        Without repositories no commit is known, and none is looked for. What was found unbuildable
+        lately is tried again only where that is asked for (``anew``).
 
         Raises:
-            Unbuildable: the commit is there and cannot be built; the message says why.
-            BuildFailed: no repository has it, or the network or this machine failed.
+            Unbuildable: it is there and cannot be built; the message says why.
+            BuildFailed: it is nowhere, or the network or this machine failed.
         """
-        if not COMMIT.fullmatch(revision):
+        if pins_of(revision):
+            return self._made(self._versions().recipe(revision, self._checkouts("")), anew=anew)
+        if not self._targets or not COMMIT.fullmatch(revision):
             return None
-        name, folder = self._built(revision) or self._made(revision, anew=anew)
-        os.utime(folder)
-        return folder / self._targets[name].path
+        if found := self._built(revision):
+            os.utime(found[1])
+            return found[1] / self._targets[found[0]].path
+        name, commit = self._find(revision)
+        return self._made(self._recipe(name, commit), anew=anew) / self._targets[name].path
+
+    @property
+    def of_commits(self) -> bool:
+        """Return True if some commits may be built."""
+        return bool(self._targets)
 
     def refresh(self) -> None:
         """Look at the repositories, unless that was done lately."""
@@ -82,6 +104,8 @@ class Builds:
             self._fetched_s = now_s
             for name in self._targets:
                 self._fetch(name, UNASKED_S)
+        if self._releases is not None:
+            self._releases.refresh()
 
     def told(self) -> Mapping[str, object]:
         """The commits that may be asked for, and where the refs of the targets are."""
@@ -89,13 +113,12 @@ class Builds:
         late = {name for name in self._targets if self._reached_s.get(name, -math.inf) < since_s}
         if self._heads is None:
             self._heads = self._all_heads()
-        return {
-            "revisions": self.revisions(),
-            "targets": {
-                name: self._trouble[name] if name in late else "" for name in self._targets
-            },
-            "heads": tuple(head for head in self._heads if head.target not in late),
-        }
+        targets = {name: self._trouble[name] if name in late else "" for name in self._targets}
+        heads = tuple(head for head in self._heads if head.target not in late)
+        if self._releases is not None:
+            targets[definitions.UPSTREAM], newest = self._releases.told()
+            heads = (*newest, *heads)[:MOST_HEADS]
+        return {"revisions": self.revisions(), "targets": targets, "heads": heads}
 
     def revisions(self) -> tuple[str, ...]:
         """The newest commits that are known and may be asked for."""
@@ -121,22 +144,37 @@ class Builds:
         folders = ((name, self._checkouts(name) / revision) for name in self._targets)
         return next((found for found in folders if found[1].is_dir()), None)
 
-    def _made(self, revision: str, *, anew: bool) -> tuple[str, Path]:
-        name, commit = self._find(revision)
-        folder = self._checkouts(name) / commit
-        known = KnownFailures(self._folder / "failures", self._targets[name], self._python)
+    def _versions(self) -> Versions:
+        kept = self._folder / "environments"
+        return Versions(self._upstream, self._python, kept, self._log(definitions.UPSTREAM))
+
+    def _recipe(self, name: str, commit: str) -> Recipe:
+        said, folder = f"Commit {commit} of the target {name}", self._checkouts(name) / commit
+        build = partial(self._build, name, commit)
+        return Recipe(said, folder, self._targets[name], self._log(name), lambda _, at: build(at))
+
+    def _made(self, recipe: Recipe, *, anew: bool) -> Path:
+        """The folder of ``recipe``, made if it is not there."""
+        if not recipe.folder.is_dir():
+            self._make(recipe, anew=anew)
+        os.utime(recipe.folder)
+        return recipe.folder
+
+    def _make(self, recipe: Recipe, *, anew: bool) -> None:
+        folder, name = recipe.folder, recipe.folder.name
+        known = KnownFailures(self._folder / "failures", recipe.definition, self._python)
         with self._alone("build"):
-            if not folder.is_dir():
-                if not anew and (failure := known.of(commit)):
-                    raise failure
-                self._remove_halves()
-                try:
-                    self._build(name, commit, folder)
-                except Unbuildable as failed:
-                    known.keep(commit, failed)
-                    raise
-                self._remove_unused()
-        return name, folder
+            if folder.is_dir():  # another worker of this machine was faster
+                return
+            if not anew and (failure := known.of(name)):
+                raise failure
+            self._remove_halves()
+            try:
+                self._write(recipe)
+            except Unbuildable as failed:
+                known.keep(name, failed)
+                raise
+            self._remove_unused()
 
     def _find(self, revision: str) -> tuple[str, str]:
         """Find the target and the whole id of a commit; fetch if it is not known.
@@ -182,32 +220,34 @@ class Builds:
         self._known = self._heads = None
         return sentence
 
-    def _build(self, name: str, commit: str, folder: Path) -> None:
-        """Write the commit's files and environment; the folder has its name once it is whole."""
-        repository, part = self._targets[name], folder.with_name(f"{commit}.part")
-        log.info("Building commit %s of the target %s.", commit, name)
+    def _write(self, recipe: Recipe) -> None:
+        """Write what ``recipe`` says; the folder has its name once it is whole."""
+        part = recipe.folder.with_name(f"{recipe.folder.name}.part")
+        log.info("Building: %s.", recipe.revision)
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         try:
-            self._mirror(name).export(commit, part)
-            inside = part / repository.path
-            if not inside.is_dir() or not inside.resolve().is_relative_to(part.resolve()):
-                raise Unbuildable(f"it has no folder {repository.path}.")
-            if os.path.lexists(inside / VENV):
-                raise Unbuildable(f"it has a {VENV} of its own.")
-            if repository.install is Install.UV_SYNC:
-                kept, said = self._folder / "environments", self._log(name)
-                environment = environment_of(part, repository, self._python, kept, said)
-                (inside / VENV).symlink_to(environment, target_is_directory=True)
-            part.rename(folder)
+            recipe.write(recipe, part)
+            part.rename(recipe.folder)
         except BuildFailed as failed:
-            sentence = (
-                f"Commit {commit} of the target {name} cannot be built: {failed} "
-                f"The log is {self._log(name)}."
-            )
+            sentence = f"{recipe.revision} cannot be built: {failed} The log is {recipe.log}."
             raise type(failed)(sentence, failed.log) from failed
         finally:
             shutil.rmtree(part, ignore_errors=True)
+
+    def _build(self, name: str, commit: str, part: Path) -> None:
+        """Write the commit's files, and a link to its environment."""
+        repository = self._targets[name]
+        self._mirror(name).export(commit, part)
+        inside = part / repository.path
+        if not inside.is_dir() or not inside.resolve().is_relative_to(part.resolve()):
+            raise Unbuildable(f"it has no folder {repository.path}.")
+        if os.path.lexists(inside / VENV):
+            raise Unbuildable(f"it has a {VENV} of its own.")
+        if repository.install is definitions.Install.UV_SYNC:
+            kept, said = self._folder / "environments", self._log(name)
+            environment = environment_of(part, repository, self._python, kept, said)
+            (inside / VENV).symlink_to(environment, target_is_directory=True)
 
     def _remove_halves(self) -> None:
         """Remove what a build or a removal left that was killed: nobody else builds now."""

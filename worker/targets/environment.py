@@ -1,4 +1,4 @@
-"""The Python environment of a commit: made once for all commits with the same lock file."""
+"""The Python environment of a revision: made once for all that have the same lock file."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from worker.child.resource_limits import fits
 from worker.targets.commands import BuildFailed, BuildLimits, TooMuch, Unbuildable, run
-from worker.targets.definitions import Repository
+from worker.targets.definitions import Bounded, Repository
 
 LOCK, CACHE = "uv.lock", "cache"
+CACHE_SHARE = 0.5
+"""A cache that takes more of a build's disk before it begins is emptied: what others left there is
+not to be the end of it."""
 _SYNC = (
     *("sync", "--frozen", "--no-build", "--no-install-project", "--no-install-workspace"),
     *("--no-dev", "--no-progress", "--quiet", "--link-mode=copy"),
@@ -31,6 +35,69 @@ _NOT_ITS_FAULT = re.compile(
 """uv's words where an index, the way to it or the machine failed: the next try may succeed."""
 
 
+class Uv:
+    """uv, with the cache that all builds of a machine share, and environments in a folder."""
+
+    def __init__(self, bounds: Bounded, python: str, kept: Path, log: Path) -> None:
+        """Make environments for ``python`` in the folder ``kept``; errors go to ``log``."""
+        self._bounds = bounds
+        self._python = python
+        self._kept = kept
+        self._log = log
+        self._cache = kept.parent / CACHE
+        if not fits(self._cache, int(bounds.disk_gib * 2**30 * CACHE_SHARE)):
+            shutil.rmtree(self._cache, ignore_errors=True)
+        self._cache.mkdir(parents=True, exist_ok=True)
+        self._shared = any(self._cache.iterdir())
+
+    def environment(self, lock: Path, steps: Callable[[str], Sequence[Sequence[str]]]) -> Path:
+        """Return the environment of ``lock``; if it is not there, ``steps`` make it in a folder.
+
+        Raises:
+            Unbuildable: what the lock says cannot be installed here.
+            BuildFailed: uv is absent, or the network or the disk failed.
+        """
+        environment = self._kept / _key(lock, self._python)
+        if not environment.exists():
+            part = environment.with_name(f"{environment.name}.part")
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir(parents=True)
+            try:
+                for step in steps(str(part)):
+                    self.run(step, part, lock.parent)
+                part.rename(environment)
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
+        os.utime(environment)
+        return environment
+
+    def run(self, arguments: Sequence[str], fills: Path, place: Path) -> None:
+        """Run uv in the folder ``place``; its own limits hold for what it ``fills``.
+
+        Raises:
+            Unbuildable: what it was asked for is at fault.
+            BuildFailed: uv is absent, or the network or the disk failed.
+        """
+        more = {
+            "UV_PROJECT_ENVIRONMENT": str(fills),
+            "UV_PYTHON": self._python,
+            "UV_PYTHON_DOWNLOADS": "never",
+            "UV_CACHE_DIR": str(self._cache),
+        }
+        disk_b = self._bounds.disk_gib * 2**30
+        limits = BuildLimits(self._bounds.build_s, (fills, self._cache), disk_b)
+        self._cache.mkdir(exist_ok=True)
+        try:
+            run([_uv(), *arguments], limits, self._log, more, place)
+        except BuildFailed as failed:
+            full = not fits(self._cache, int(disk_b))
+            if full:
+                shutil.rmtree(self._cache, ignore_errors=True)
+            if _is_its_own(failed) and not (full and self._shared):
+                raise Unbuildable(str(failed), failed.log) from failed
+            raise
+
+
 def environment_of(files: Path, repository: Repository, python: str, kept: Path, log: Path) -> Path:
     """Return the environment that ``files`` ask for, made in the folder ``kept`` if need be.
 
@@ -45,44 +112,12 @@ def environment_of(files: Path, repository: Repository, python: str, kept: Path,
         raise Unbuildable(f"its {LOCK} is a link, or lies behind one.")
     if (project / LOCK).stat().st_size > LARGEST_LOCK_B:
         raise Unbuildable(f"its {LOCK} has more than {LARGEST_LOCK_B >> 20} MiB.")
-    environment = kept / _key(project / LOCK, python)
-    if not environment.exists():
-        _make(project, environment, repository, python, log)
-    os.utime(environment)
-    return environment
-
-
-def _make(project: Path, environment: Path, repository: Repository, python: str, log: Path) -> None:
-    part = environment.with_name(f"{environment.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    cache = environment.parents[1] / CACHE
-    cache.mkdir(exist_ok=True)
-    more = {
-        "UV_PROJECT_ENVIRONMENT": str(part),
-        "UV_PYTHON": python,
-        "UV_PYTHON_DOWNLOADS": "never",
-        "UV_CACHE_DIR": str(cache),
-    }
-    limits = BuildLimits(repository.build_s, (part, cache), repository.disk_gib * 2**30)
-    shared = any(cache.iterdir())
-    command = [_uv(), *_SYNC, "--project", str(project)]
-    try:
-        run(command, limits, log, more, project)
-        part.rename(environment)
-    except BuildFailed as failed:
-        full = not fits(cache, int(limits.disk_b))
-        if full:
-            shutil.rmtree(cache, ignore_errors=True)
-        if _is_its_own(failed) and not (full and shared):
-            raise Unbuildable(str(failed), failed.log) from failed
-        raise
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+    sync = (*_SYNC, "--project", str(project))
+    return Uv(repository, python, kept, log).environment(project / LOCK, lambda _: [sync])
 
 
 def _is_its_own(failed: BuildFailed) -> bool:
-    """Return True if the commit is at fault, and not the network or the machine."""
+    """Return True if the revision is at fault, and not the network or the machine."""
     told = failed.log and not _NOT_ITS_FAULT.search(failed.log)
     return isinstance(failed, TooMuch) or bool(told)
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from benchmarks.catalog import catalog
 from benchmarks.contracts import Status
+from benchmarks.contracts.pins import pins_of
 from worker.settings import REVISION, Settings
 from worker.targets import definitions
 from worker.targets.builds import Builds
@@ -72,6 +73,11 @@ def target_of(settings: Settings, revision: str) -> Target:
     if settings.targets is not None:
         return _built(settings, settings.targets, revision)
     if not settings.worker_target:
+        if pins_of(revision):
+            raise TargetAbsent(
+                f"This worker makes no versions of packages, so it did not measure {revision}: its "
+                f"operator may name them in [{definitions.UPSTREAM}] of a file of targets."
+            )
         return Target(settings.command)
     folder = _folder(settings.worker_target, revision)
     if not folder.is_dir():
@@ -86,27 +92,30 @@ def target_of(settings: Settings, revision: str) -> Target:
 
 
 def builds_of(settings: Settings, file: Path) -> Builds:
-    """What builds the commits of the targets in ``file``; workers with one state folder share it.
+    """What builds what ``file`` allows; workers with one state folder share it.
 
     Raises:
         BadTargets: the file cannot be used.
     """
     keep_b = settings.builds_limit_gib * 2**30
-    return Builds(settings.state / "builds", definitions.read(file), settings.python, keep_b)
+    read = definitions.read(file)
+    builds = settings.state / "builds"
+    return Builds(builds, read.targets, settings.python, keep_b, read.upstream)
 
 
 def _built(settings: Settings, file: Path, revision: str) -> Target:
-    """The target of a commit, which is built if it is not there.
+    """The target of a commit, or of versions, which is built if it is not there.
 
-    What names no commit runs what is installed, as a day does.
+    A day runs what is installed, and so does everything else where no repository is allowed.
     """
     try:
-        folder = builds_of(settings, file).folder_of(revision)
+        builds = builds_of(settings, file)
+        folder = builds.folder_of(revision)
     except Unbuildable as failed:
         raise TargetAbsent(str(failed), Status.UNBUILDABLE, failed.log) from failed
     except (BuildFailed, definitions.BadTargets) as failed:
         raise TargetAbsent(str(failed)) from failed
-    if folder is None and not names_a_day(revision):
+    if folder is None and builds.of_commits and not names_a_day(revision):
         raise TargetAbsent(
             f"Revision {revision} names no commit, and this worker builds commits: submit it under "
             "its commit, without changes that are in none."

@@ -94,6 +94,17 @@ def test_what_cases_took_before_is_what_they_are_expected_to_take(
     assert "for 6 cases on one worker (2 of them as measured before" in said
 
 
+def test_a_case_that_is_being_measured_says_nothing_yet(client: TestClient) -> None:
+    _submit(client)
+    worker = Hand(client)
+    worker.introduce([])
+    worker.start(worker.must_claim())
+    answer = client.get("/api/v1/catalog")
+    assert answer.status_code == 200
+    (smoke,) = [each for each in answer.json()["suites"] if each["name"] == "smoke"]
+    assert smoke["cases_measured_before"] == 0
+
+
 def test_more_replicates_than_the_suite_has_are_reckoned_in(client: TestClient) -> None:
     submission = _submit(client)
     told = Catalog.model_validate(client.get("/api/v1/catalog").json())

@@ -124,6 +124,30 @@ def test_a_commit_is_measured_once_and_a_moved_ref_at_its_new_one(
     assert submitted(client) == [ONE, TWO, ONE]
 
 
+def test_each_release_of_a_package_is_measured_once_where_it_can_be_made(
+    client: TestClient, fire: Fire, service: Database
+) -> None:
+    makes = {"labels": {"builds.torch": "yes"}, "targets": {"upstream": ""}}
+    Hand(client, "plain").introduce([])  # it would measure what is installed, and gets no such job
+    newest = head("torch==2.12.0", "refs/heads/torch", "upstream")
+    tell(client, newest, **makes)
+    follow(client, "ref:upstream:torch")
+    assert fire(1)[0].submission_id
+    assert fire(2)[0].submission_id is None
+    assert shown(client)["note"] == "It submitted nothing: it has measured torch==2.12.0 already."
+    with service.reading() as session:
+        row = session.scalars(select(Revision).where(Revision.name == "torch==2.12.0")).one()
+    assert not row.dated, "each worker sees a release at another time"
+    tell(client, newest | {"commit": "torch==2.13.0"}, **makes)
+    assert fire(3)[0].submission_id
+    assert submitted(client) == ["torch==2.12.0", "torch==2.13.0"]
+    assert Hand(client, "plain").claim() is None
+    tell(client, **makes | {"targets": {"upstream": "`uv pip` failed: tcp connect error"}})
+    fire(4)
+    said = "It waits. Worker w1 does not know torch of upstream: `uv pip` failed: tcp connect error"
+    assert shown(client)["note"] == said
+
+
 def test_the_worker_that_told_something_new_last_is_right(client: TestClient, fire: Fire) -> None:
     tell(client, head(ONE))
     tell(client, head(ONE), name="w2")
