@@ -31,6 +31,7 @@ def start(session: Session, request: BisectionRequest, now: datetime) -> str:
         UnknownChoice: a name that the catalog does not have, or an end that no worker has.
         Impossible: a combination that cannot run.
     """
+    request = _owned(session, request)
     subject = _of_finding(session, request) if request.finding else _of_case(request)
     ends = comparison_of(request, subject, (len(request.commits) - 1, 0), 0, request.worker)
     specs = specs_of(ends)
@@ -52,6 +53,16 @@ def start(session: Session, request: BisectionRequest, now: datetime) -> str:
     session.add(row)
     session.flush()
     return row.id
+
+
+def _owned(session: Session, request: BisectionRequest) -> BisectionRequest:
+    """The request as it is of the finding's project, if it is about one."""
+    finding = request.finding and session.get(models.FindingRow, request.finding)
+    if not finding or not finding.project:
+        return request
+    if request.project not in (None, finding.project):
+        raise errors.Invalid(f"The finding is of the project {finding.project}: leave it out.")
+    return request.model_copy(update={"project": finding.project})
 
 
 def _of_case(request: BisectionRequest) -> Subject:
