@@ -164,6 +164,8 @@ class BisectionView(BisectionSummary):
     processes: int
     most_processes: int
     worker: str | None
+    requires: dict[str, str]
+    """Labels that the worker must have."""
     commits: tuple[BisectedCommit, ...]
     """The good end first."""
     probes: tuple[ProbeView, ...]

@@ -37,6 +37,8 @@ class ProbedPair:
     """Of its comparison; None where there is none."""
     job_id: str | None = None
     worker: str | None = None
+    reason: str = ""
+    """What its comparison waits for."""
 
     @property
     def under_way(self) -> bool:
@@ -108,7 +110,8 @@ def pairs_of(session: Session, row: models.BisectionRow) -> list[ProbedPair]:
 def _with(
     before: ProbedPair, compared: models.ComparisonRow, job: models.ComparisonJob | None
 ) -> ProbedPair:
-    after = replace(before, state=ComparisonState(compared.state), worker=compared.worker)
+    state = ComparisonState(compared.state)
+    after = replace(before, state=state, worker=compared.worker, reason=compared.reason)
     if job is None:
         return after
     measured = None if job.measured is None else gate.Measured.model_validate(job.measured)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
@@ -33,6 +31,7 @@ def load_bisection(session: Session, bisection_id: str) -> schemas.BisectionView
     search = search_of(session, row, pairs)
     judgement = judged(search)
     request = schemas.BisectionRequest.model_validate(row.request)
+    subject = Subject.model_validate(row.subject)
     commits = tuple(_commits(request, search, judgement))
     decided = _decision(row)
     posterior = judgement.posterior
@@ -47,8 +46,9 @@ def load_bisection(session: Session, bisection_id: str) -> schemas.BisectionView
         processes=search.processes,
         most_processes=search.most_processes,
         worker=next((one.worker for one in pairs if one.worker), request.worker),
+        requires=dict(request.requires),
         commits=commits,
-        probes=tuple(_probe(number, *both) for number, both in _together(pairs, search)),
+        probes=tuple(_probes(pairs, search, subject)),
         next=bisected.next_words(_next(pairs, judgement), commits) if running else "",
         note=row.reason or _note(pairs, judgement),
         page=f"/bisections/{row.id}",
@@ -131,22 +131,22 @@ def _commits(
     ]
 
 
-def _together(pairs: Sequence[ProbedPair], search: Search) -> Any:
-    return enumerate(zip(pairs, search.probes, strict=True))
-
-
-def _probe(number: int, one: ProbedPair, told: Any) -> schemas.ProbeView:
-    return schemas.ProbeView(
-        number=number,
-        commit=told.commit,
-        beside=told.beside,
-        difference=None if told.difference is None else math.expm1(told.difference),
-        unusable=told.unusable,
-        comparison=one.asked.comparison,
-        job_id=one.job_id,
-        under_way=one.under_way,
-        note="" if told.difference is not None or one.under_way else _why(one),
-    )
+def _probes(
+    pairs: Sequence[ProbedPair], search: Search, subject: Subject
+) -> Iterator[schemas.ProbeView]:
+    for number, (one, told) in enumerate(zip(pairs, search.probes, strict=True)):
+        difference = None if told.difference is None else subject.worse_by(told.difference)
+        yield schemas.ProbeView(
+            number=number,
+            commit=told.commit,
+            beside=told.beside,
+            difference=difference,
+            unusable=told.unusable,
+            comparison=one.asked.comparison,
+            job_id=one.job_id,
+            under_way=one.under_way,
+            note="" if difference is not None or one.under_way else _why(one),
+        )
 
 
 def _why(one: ProbedPair) -> str:
@@ -169,7 +169,9 @@ def _probability(judgement: Judgement) -> float:
 
 
 def _note(pairs: Sequence[ProbedPair], judgement: Judgement) -> str:
-    """Why nothing could be measured last, where that decides."""
+    """What a pair waits for, or why nothing could be measured last, where that decides."""
+    if waiting := next((one.reason for one in pairs if one.under_way), ""):
+        return waiting
     if judgement.outcome is not schemas.BisectionOutcome.UNDECIDED or not pairs:
         return ""
     last = pairs[-1]

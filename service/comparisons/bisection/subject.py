@@ -49,8 +49,16 @@ class Subject(Contract):
         """1 if the culprit made the metric worse, -1 if it made it better."""
         if self.change is None:
             return 1
-        higher_is_better = metric(self.metric).direction is Direction.HIGHER
-        return -1 if (self.change.log > 0) == higher_is_better else 1
+        return -1 if (self.change.log > 0) == self._higher_is_better else 1
+
+    def worse_by(self, difference: float) -> float:
+        """How much worse a pair's commit was, as a share of the metric, by its log difference."""
+        worse = self.sign * difference
+        return -math.expm1(-worse) if self._higher_is_better else math.expm1(worse)
+
+    @property
+    def _higher_is_better(self) -> bool:
+        return metric(self.metric).direction is Direction.HIGHER
 
 
 class AskedProbe(Contract):
