@@ -20,7 +20,9 @@ from cli import bisected_range
 from cli.exits import Exit, Stop
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-COMMITS, CULPRIT, UNBUILDABLE = 9, 6, 4
+Throughline = Callable[[Path, dict[str, str]], Run]
+COMMITS, CULPRIT, UNBUILDABLE = 8, 6, 4
+"""The commit that does not build is the one in the middle, which is probed first."""
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -65,7 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def history(folder: Path) -> list[str]:
-    """A repository of ten commits, and a checkout of it: the working folder of the commands."""
+    """A repository of nine commits, and a checkout of it: the working folder of the commands."""
     git(folder, "init", "-q", "--initial-branch=main", str(folder / "checkout"))
     return [commit(folder / "checkout", place) for place in range(COMMITS + 1)]
 
@@ -90,7 +92,7 @@ def bisect(
     forks: ForkServer,
     folder: Path,
     environment: dict[str, str],
-    throughline_in: Callable[[Path, dict[str, str]], Run],
+    throughline_in: Throughline,
 ) -> Iterator[Run]:
     """`throughline bisect` in the checkout, beside a service and a worker."""
     throughline = throughline_in(folder / "checkout", environment)
@@ -111,7 +113,7 @@ def test_the_slower_commit_is_named_past_one_that_does_not_build(
     culprit = history[CULPRIT][:10]
     assert f'{culprit} (Ada Lovelace, "Change number {CULPRIT}") changed it.' in done.stdout
     assert "/bisections/" in done.stdout
-    assert "Bisecting 9 commits" in done.stderr
+    assert "Bisecting 8 commits" in done.stderr
     assert "Pair 1: " in done.stderr
     assert "Likeliest: " in done.stderr
     assert f"{history[UNBUILDABLE][:10]} beside {history[0][:10]}: " in done.stderr
@@ -161,6 +163,56 @@ def test_ctrl_c_leaves_it_running(
     done = bisect(left["id"], "--cancel")
     assert (done.returncode, done.stdout.splitlines()[0]) == (Exit.OK, "Cancelled.")
     assert bisect(left["id"], "--follow").returncode == Exit.TIMEOUT
+
+
+def test_a_service_that_is_killed_goes_on_where_it_was(
+    forks: ForkServer, folder: Path, environment: dict[str, str], throughline_in: Throughline
+) -> None:
+    own = folder / "killed"
+    own.mkdir()
+    port = free_port()
+    environment = environment | {
+        "THROUGHLINE_URL": f"http://127.0.0.1:{port}",
+        "THROUGHLINE_STATE_DIR": str(own / "state"),
+    }
+    throughline = throughline_in(folder / "checkout", environment)
+    assert throughline("migrate").returncode == Exit.OK
+    url = f"{environment['THROUGHLINE_URL']}/api/v1/bisections"
+    serve = ("serve", "--port", str(port))
+    following = ("bisect", f"HEAD~{COMMITS}..HEAD", "unet", "--json")
+    with ExitStack() as stack:
+        begun = stack.enter_context(running(forks, own, environment, *serve))
+        eventually(lambda: answers(url) == [])
+        stack.enter_context(running(forks, own, environment, "worker", "--device", "cpu"))
+        workers = url.replace("bisections", "workers")
+        eventually(lambda: '"targets":{"ours":""}' in httpx2.get(workers).text)
+        checkout = folder / "checkout"
+        asking = stack.enter_context(running(forks, checkout, environment, *following))
+        for probes in (2, 5):
+            eventually(lambda probes=probes: probed(url) >= probes)  # type: ignore[misc]
+            begun.kill()
+            begun.wait()
+            begun = stack.enter_context(running(forks, own, environment, *serve))
+        eventually(lambda: asking.poll() is not None)
+    told = json.loads((checkout / "bisect.log").read_text().splitlines()[-1])
+    assert (told["outcome"], told["last"]) == ("culprit", CULPRIT)
+    lost = [probe for probe in told["probes"] if probe["note"].startswith("Lease")]
+    assert len(lost) <= 2, "a restart loses one process at most"
+
+
+def answers(url: str) -> list[dict[str, str]] | None:
+    """The bisections of a service; None while it does not answer."""
+    try:
+        found: list[dict[str, str]] = httpx2.get(url).json()["items"]
+    except httpx2.HTTPError:
+        return None
+    return found
+
+
+def probed(url: str) -> int:
+    """How many pairs the only bisection has asked for."""
+    [one] = answers(url) or [{}]
+    return len(httpx2.get(f"{url}/{one['id']}").json()["probes"]) if one else 0
 
 
 def test_a_longer_range_than_can_be_bisected_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

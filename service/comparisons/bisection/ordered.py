@@ -17,6 +17,7 @@ from service.comparisons.bisection.subject import ChangeToExplain, Subject
 from service.comparisons.start import specs_of
 from service.database.session import new_id
 from service.schemas.bisections import BisectionRequest, BisectionState
+from service.schemas.comparisons import ComparisonRequest
 from service.schemas.findings import FindingKind
 
 _EXPLAINED = (FindingKind.REGRESSION, FindingKind.IMPROVEMENT)
@@ -34,6 +35,10 @@ def start(session: Session, request: BisectionRequest, now: datetime) -> str:
     request = _owned(session, request)
     subject = _of_finding(session, request) if request.finding else _of_case(request)
     ends = comparison_of(request, subject, (len(request.commits) - 1, 0), 0, request.worker)
+    if request.finding is not None and request.worker is None:
+        worker = _who_measured(session, request.finding, ends, now)
+        request = request.model_copy(update={"worker": worker})
+        ends = ends.model_copy(update={"worker": worker})
     specs = specs_of(ends)
     if why := worker_choice.lacking(session, ends, now):
         raise errors.UnknownChoice(why)
@@ -63,6 +68,25 @@ def _owned(session: Session, request: BisectionRequest) -> BisectionRequest:
     if request.project not in (None, finding.project):
         raise errors.Invalid(f"The finding is of the project {finding.project}: leave it out.")
     return request.model_copy(update={"project": finding.project})
+
+
+def _who_measured(
+    session: Session, finding: str, ends: ComparisonRequest, now: datetime
+) -> str | None:
+    """A worker that has measured the finding's series, for other hardware says nothing of it.
+
+    The one with the least to do that is there and has both ends; else one that may come back.
+    """
+    of_it = models.FindingSeries.finding_id == finding
+    query = (
+        select(models.Point.worker)
+        .join(models.FindingSeries, models.FindingSeries.series_id == models.Point.series_id)
+        .where(of_it, models.FindingSeries.place == 0)
+    )
+    known = sorted(name for name in session.scalars(query.distinct()) if name)
+    strangers = tuple(worker_choice.present(session, ends, now).keys() - set(known))
+    here = ends.model_copy(update={"avoid": strangers})
+    return worker_choice.choose(session, here, now) or next(iter(known), None)
 
 
 def _of_case(request: BisectionRequest) -> Subject:

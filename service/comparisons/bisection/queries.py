@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from service import models
 from service.analysis import gate
-from service.analysis.bisection import Judgement, Search, judged
+from service.analysis.bisection import Judgement, Probe, Search, judged
 from service.comparisons.bisection.probe_pairs import ProbedPair, pairs_of, search_of
 from service.comparisons.bisection.probed import load_row
 from service.comparisons.bisection.subject import BisectionDecision, Subject
@@ -28,7 +28,7 @@ def load_bisection(session: Session, bisection_id: str) -> schemas.BisectionView
     """
     row = load_row(session, bisection_id)
     pairs = pairs_of(session, row)
-    search = search_of(session, row, pairs)
+    search = search_of(session, row, [one for one in pairs if not one.under_way])
     judgement = judged(search)
     request = schemas.BisectionRequest.model_validate(row.request)
     subject = Subject.model_validate(row.subject)
@@ -134,7 +134,9 @@ def _commits(
 def _probes(
     pairs: Sequence[ProbedPair], search: Search, subject: Subject
 ) -> Iterator[schemas.ProbeView]:
-    for number, (one, told) in enumerate(zip(pairs, search.probes, strict=True)):
+    under_way = (Probe(*one.places) for one in pairs if one.under_way)
+    told_of = (*search.probes, *under_way)
+    for number, (one, told) in enumerate(zip(pairs, told_of, strict=True)):
         difference = None if told.difference is None else subject.worse_by(told.difference)
         yield schemas.ProbeView(
             number=number,
