@@ -35,9 +35,10 @@ def outcome_words(
             return f"The ends do not differ today: no commit between them changed it.{told}"
         case BisectionOutcome.NOT_REPRODUCED:
             return f"Both ends are as fast today as before the change: it is gone.{told}"
+        case BisectionOutcome.UNDECIDED if named:
+            return f"Nothing is sure. {commit_words(named[-1])} is the likeliest.{told}"
         case BisectionOutcome.UNDECIDED:
-            most = f"{commit_words(named[-1])} is the likeliest. " if named else ""
-            return f"Nothing is sure. {most}{told.strip()}"
+            return f"Nothing is known after {processes} processes."
 
 
 def probably(probability: float) -> str:
