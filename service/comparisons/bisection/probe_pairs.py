@@ -46,6 +46,12 @@ class ProbedPair:
         return self.state is ComparisonState.RUNNING
 
     @property
+    def same_code(self) -> bool:
+        """True if both sides are known to have run the same code."""
+        ran = {"" if side is None else side.software for side in self.pair.sides}
+        return len(ran) == 1 and ran != {""}
+
+    @property
     def places(self) -> tuple[int, int]:
         """The commit and the one beside it."""
         return self.asked.commit, self.asked.beside

@@ -18,6 +18,7 @@ from service.schemas import bisections as schemas
 from service.wording import bisected
 
 _NO_PAIR = "The pair was not measured."
+_SAME_CODE = "Both ends ran the same code: check that the worker builds commits or has checkouts."
 
 
 def load_bisection(session: Session, bisection_id: str) -> schemas.BisectionView:
@@ -174,6 +175,8 @@ def _note(pairs: Sequence[ProbedPair], judgement: Judgement) -> str:
     """What a pair waits for, or why nothing could be measured last, where that decides."""
     if waiting := next((one.reason for one in pairs if one.under_way), ""):
         return waiting
+    if any(one.same_code for one in pairs if one.places == pairs[0].places):  # the ends
+        return _SAME_CODE
     if judgement.outcome is not schemas.BisectionOutcome.UNDECIDED or not pairs:
         return ""
     last = pairs[-1]

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from builders.bisected import BisectionHand, commits, stepped
-from builders.gate_hand import GateHand, measured
+from builders.gate_hand import GPU, GateHand, measured
 from builders.service_hand import Hand
 from fastapi.testclient import TestClient
 
-from benchmarks.contracts import Status
+from benchmarks.contracts import Environment, Status
 from service.maintenance.verify import check
 from service.maintenance.verify.values import CheckOutcome
 
@@ -65,6 +65,21 @@ def test_without_a_difference_today_nobody_is_blamed(bisecting: BisectionHand) -
     told = bisecting.read(told["id"])
     assert named(told) == ("done", "environment", None, None)
     assert told["sentence"].startswith("The ends do not differ today:")
+
+
+def test_ends_that_ran_the_same_code_say_so(bisecting: BisectionHand) -> None:
+    told = bisecting.start()
+    steady = stepped(None)
+    same = {**GPU, "sw.benchmarks": "installed"}
+
+    def script(lease: Any) -> Any:
+        result = steady(lease)
+        return result.model_copy(update={"environment": Environment(facts=same)})
+
+    bisecting.measure(script)
+    told = bisecting.read(told["id"])
+    assert told["outcome"] == "environment"
+    assert told["note"].startswith("Both ends ran the same code")
 
 
 def test_commits_that_do_not_build_are_stepped_around(bisecting: BisectionHand) -> None:
