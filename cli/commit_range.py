@@ -42,6 +42,18 @@ def commits_of(text: str, folder: Path, *, sure: bool) -> list[Version]:
     return [_version(line) for line in lines]
 
 
+def with_good_end(text: str, folder: Path) -> list[Version]:
+    """List the commits of ``A..B`` with A itself before them.
+
+    Raises:
+        Stop: as `commits_of`, which asks for no yes here.
+    """
+    commits = commits_of(text, folder, sure=True)
+    first, _ = _ends(text, folder)
+    line = git(folder, "log", "-1", f"--format={_FORMAT}", first, "--")
+    return [_version(line) if line else Version(first), *commits]
+
+
 def _ends(text: str, folder: Path) -> tuple[str, str]:
     first, dots, last = text.partition("..")
     if not (first and dots) or last.startswith(".") or ".." in last:

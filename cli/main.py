@@ -34,6 +34,7 @@ COMMANDS = {
     "best": "Print the fastest case of each workload on each kind of hardware.",
     "gate": "Measure two revisions in turn on one device until every case is decided or the budget "
     "ends.",
+    "bisect": "Search the commit that changed a case, or that a finding is about, pair by pair.",
     "detect": "Print where the level of each history changed, as JSON lines.",
     "jobs": "List, show and cancel jobs.",
     "findings": "List and show findings, and act on them.",

@@ -14,6 +14,7 @@ from service.api.openapi import DescribedApi
 from service.api.routes import ROUTES
 from service.auth.authenticate import Authenticator
 from service.dashboard import (
+    bisection_pages,
     comparison_pages,
     finding_pages,
     kernels,
@@ -62,7 +63,10 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.bound(exchange.Limits(*kept, body_s=settings.body_timeout_s))
     problems.install(app)
     app.router.routes.extend(ROUTES)
-    for shown in (pages, series_pages, finding_pages, comparison_pages, modules, kernels, sign_in):
+    for shown in (
+        *(pages, series_pages, finding_pages, comparison_pages, bisection_pages, modules, kernels),
+        sign_in,
+    ):
         app.router.routes.extend(shown.router.routes)
     pages.mount(app)
     app.state.permissions = strict_route.declared(app.routes)

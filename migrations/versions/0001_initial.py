@@ -31,6 +31,7 @@ def upgrade() -> None:
     _series()
     _comparisons()
     _findings()
+    _bisections()
     _access()
     _schedules()
     _first_rows()
@@ -505,6 +506,30 @@ def _comparisons() -> None:
         sa.PrimaryKeyConstraint("comparison_id", "place", name="pk_comparison_tries"),
     )
     op.create_index("ix_comparison_tries_job_id", "comparison_tries", ["job_id"])
+
+
+def _bisections() -> None:
+    op.create_table(
+        "bisections",
+        sa.Column("id", sa.String(32), nullable=False),
+        sa.Column("state", sa.String(16), nullable=False),
+        sa.Column("finding_id", sa.String(32), nullable=True),
+        sa.Column("request", sa.JSON(), nullable=False),
+        sa.Column("subject", sa.JSON(), nullable=False),
+        sa.Column("probes", sa.JSON(), nullable=False),
+        sa.Column("probed", sa.Integer(), nullable=False),
+        sa.Column("created_at", NOW, nullable=False),
+        sa.Column("decided_at", NOW, nullable=True),
+        sa.Column("decision", sa.JSON(), nullable=True),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("project", sa.String(64), server_default="", nullable=False),
+        _one_of("bisections", "state", "running", "done", "cancelled"),
+        sa.ForeignKeyConstraint(["finding_id"], ["findings.id"], name="fk_bisections_finding_id"),
+        sa.PrimaryKeyConstraint("id", name="pk_bisections"),
+    )
+    op.create_index("ix_bisections_finding_id", "bisections", ["finding_id"])
+    op.create_index("ix_bisections_project_id", "bisections", ["project", "id"])
+    op.create_index("ix_bisections_state_id", "bisections", ["state", "id"])
 
 
 def _findings() -> None:

@@ -16,6 +16,7 @@ from service.database.session import Database, now_of
 from service.http.strict_route import Plain
 from service.jobs.requests import JobRequest, SubmissionRequest
 from service.jobs.types import Terms
+from service.schemas.bisections import BisectionRequest
 from service.schemas.comparisons import ComparisonRequest
 
 T = TypeVar("T")
@@ -78,7 +79,7 @@ async def get_principal(request: Request) -> Principal:
     return principal
 
 
-R = TypeVar("R", JobRequest, SubmissionRequest, ComparisonRequest)
+R = TypeVar("R", JobRequest, SubmissionRequest, ComparisonRequest, BisectionRequest)
 
 
 def owned(request: R, caller: Principal) -> R:

@@ -5,6 +5,7 @@ from starlette.routing import BaseRoute
 from service.api import (
     audit,
     best,
+    bisections,
     catalog,
     changes,
     comparisons,
@@ -37,6 +38,7 @@ NOUNS = (
     environments,
     changes,
     comparisons,
+    bisections,
     findings,
     thresholds,
     confirmations,

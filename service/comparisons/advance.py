@@ -68,11 +68,12 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
         return False
     made = comparison_jobs.of(session, comparison_id)
     under_way = comparison_jobs.take_note(session, made)
-    over = now >= row.ends_at
-    if under_way and not over:
+    spent = now >= row.ends_at
+    request = ComparisonRequest.model_validate(row.request)
+    over = spent or (request.probe is not None and bool(made))
+    if under_way and not spent:
         return False
     made = comparison_jobs.of(session, comparison_id)
-    request = ComparisonRequest.model_validate(row.request)
     records = comparison_jobs.records(row, made)
     cases = gate.decide_cases(records, request.policy)
     unsettled = [place for place, case in enumerate(cases) if not case.settled]
@@ -80,7 +81,7 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
         revisions = (row.baseline, row.contender)
         decision = gate.decide(records, request.policy, revisions, last=over)
         used = comparison_jobs.used(records, made, request.policy.max_pairs)
-        cut = over and any(decision.cases[place].verdict not in GOOD for place in unsettled)
+        cut = spent and any(decision.cases[place].verdict not in GOOD for place in unsettled)
         shown = decision.model_copy(update={"used": used})
         if decision.outcome is Outcome.INCONCLUSIVE:
             lacked = (*decision.warnings, *_lacked(session, row, request, now, cut=cut))

@@ -137,7 +137,8 @@ def submit(
     place = len(tries)
     for case_place in places:
         pair = sum(one.case_place == case_place for one in tries) // 2
-        sides = (*Side,) if pair % 2 == 0 else (*Side,)[::-1]
+        turned = (pair + (request.probe or 0)) % 2
+        sides = (*Side,)[::-1] if turned else (*Side,)
         specs = _specs(row, request, case_place, known[case_place], sides[0])
         jobs = {}
         for offset, (side, spec) in enumerate(specs.items()):
@@ -173,7 +174,8 @@ def _specs(
     assert request.protocol is not None
     assert row.worker is not None
     asked = request.protocol.model_copy(update={"long_parity": False})  # old revisions have none
-    protocol = asked.timing_only() if record.whole else asked
+    timing = record.whole or request.probe is not None
+    protocol = asked.timing_only() if timing else asked
     contender = contracts.JobSpec(
         case=contracts.Case.model_validate(row.cases[case_place]),
         revision=row.contender,

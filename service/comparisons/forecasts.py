@@ -16,6 +16,7 @@ from service.analysis.gate.forecast import Expected, forecast
 from service.analysis.gate.noise import STORED, KnownNoise, PairNoise
 from service.comparisons import pair_times
 from service.history.run_noise import spreads_of
+from service.models.bisections import PROBES
 from service.schemas.comparisons import ComparisonRequest
 from service.schemas.gate import CaseForecast, MetricFinding, NoiseSource
 from service.wording.statements import worded
@@ -126,6 +127,7 @@ def _earlier(
         .where(
             models.ComparisonRow.state == models.ComparisonState.DECIDED,
             models.ComparisonRow.id < row.id,
+            ~models.ComparisonRow.source.startswith(PROBES),  # one pair tells no noise
         )
         .where(models.ComparisonRow.worker.in_(alike))
         .order_by(models.ComparisonRow.id.desc())

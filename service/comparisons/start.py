@@ -40,7 +40,7 @@ def start(
         Invalid: a case stands twice.
         KeyReused: ``key`` came with another request before.
     """
-    specs = _specs(request)
+    specs = specs_of(request)
     if len({spec.case.key for spec in specs}) < len(specs):
         raise errors.Invalid("A case stands twice in this comparison; name each once.")
     if key is not None:
@@ -79,8 +79,7 @@ def _store(
         contender=request.contender,
         source=request.source,
         project=request.project or "",
-        # What is of no project is as a version without projects wrote it, and can read it.
-        request=stored.model_dump(mode="json", exclude=set() if request.project else {"project"}),
+        request=stored.model_dump(mode="json", exclude=_absent(request)),
         cases=[spec.case.model_dump(mode="json") for spec in specs],
         baseline_submission=sides[0],
         contender_submission=sides[1],
@@ -95,6 +94,11 @@ def _store(
     session.add(row)
     session.flush()
     return row.id
+
+
+def _absent(request: ComparisonRequest) -> set[str]:
+    """Leave out what says nothing: versions without projects or probes read such requests."""
+    return {name for name in ("project", "probe") if getattr(request, name) in (None, "")}
 
 
 def _submission(
@@ -130,7 +134,7 @@ def _answered(
     return AcceptedComparison(row.id, replayed=True)
 
 
-def _specs(request: ComparisonRequest) -> tuple[JobSpec, ...]:
+def specs_of(request: ComparisonRequest) -> tuple[JobSpec, ...]:
     """One job per case, at the contender, every name checked."""
     return expand(
         SubmissionRequest(

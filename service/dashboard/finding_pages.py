@@ -18,6 +18,7 @@ from service.analysis.detection.windows import LEAST_POINTS
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.auth.permissions import Permission, needs
+from service.comparisons import bisection
 from service.dashboard import (
     figures,
     finding_data,
@@ -101,6 +102,7 @@ def show_finding(request: Request, session: Reading, now: Now, finding_id: str) 
         evidence=finding_data.grouped(finding.attribution),
         compare=finding_data.compare_link(summary, first.series.metric if first else ""),
         confirmations=finding_data.confirmations_of(session, finding),
+        bisected=bisection.of_finding(session, finding_id),
         cases=finding_data.two_cases(session, finding_id),
         node=node,
         node_results=finding_data.results_of(session, node.name, summary.comparability)

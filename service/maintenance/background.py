@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 from benchmarks.die_with_parent import tied
 from service import comparisons
+from service.comparisons import bisection
 from service.database.session import Database, now_of
 from service.jobs import expiry, schedules, types
 from service.jobs.types import Terms
@@ -89,6 +90,9 @@ class Background:
         for compared, _ in comparisons.advance_after(self._database, self._compared):
             self._compared = compared
             if time.monotonic() >= until_s or self._stop.is_set():
+                break
+        for _ in bisection.advance_after(self._database):
+            if self._stop.is_set():
                 return
 
     def _sweep(self) -> None:

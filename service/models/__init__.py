@@ -1,6 +1,7 @@
 """Tables, a file per noun. Dimensions are data: no axis, metric or fingerprint key is a column."""
 
 from service.models.access import AuditEvent, BrowserSession, EnrolmentRow, TokenRow
+from service.models.bisections import BisectionRow
 from service.models.changes import AnalysisRow, ChangeRow, Exclusion, PendingAnalysis, SettledWindow
 from service.models.columns import NAMING, Base, ProjectOwned, UtcDateTime
 from service.models.comparisons import ComparisonJob, ComparisonRow
@@ -20,6 +21,7 @@ from service.models.probes import WriteProbe
 from service.models.results import EnvironmentRow, Point, ResultRow, Revision, SeriesRow, TraceRow
 from service.models.schedules import Schedule, ScheduleRun
 from service.models.thresholds import ThresholdRow
+from service.schemas.bisections import BisectionState
 from service.schemas.comparisons import ComparisonState
 from service.schemas.findings import FindingState
 
@@ -29,6 +31,8 @@ __all__ = [
     "Attempt",
     "AuditEvent",
     "Base",
+    "BisectionRow",
+    "BisectionState",
     "BrowserSession",
     "ChangeRow",
     "ComparisonJob",

@@ -20,6 +20,7 @@ T = TypeVar("T")
 _Column = InstrumentedAttribute[Any]
 
 OWNED: Sequence[type[models.ProjectOwned]] = (
+    models.BisectionRow,
     models.ComparisonRow,
     models.FindingRow,
     models.Job,

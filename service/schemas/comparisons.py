@@ -45,6 +45,9 @@ class ComparisonRequest(Contract):
     duet: Flag = True
     """Measure both sides in turn within one job, where the limits allow it; else one process after
     the other, each with the device to itself."""
+    probe: Annotated[int, Field(strict=True, ge=0, le=100_000)] | None = None
+    """The number of a bisection's probe: one pair is measured, and it decides nothing by itself.
+    Odd ones begin with the contender."""
     priority: Annotated[int, Field(strict=True, ge=-100, le=100)] = 10
     """Before the history's jobs, which can wait: somebody waits for this one."""
     timeout_s: Annotated[FiniteFloat, Field(strict=True, gt=0, le=86_400)] = 1_800.0

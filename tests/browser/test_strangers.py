@@ -149,6 +149,9 @@ def store(client: TestClient, finding: str) -> Stored:
     plant.send("PUT /api/v1/thresholds", {"workload": "unet", "least_effect": 0.03})
     sides = {"case": a_job("r6")["case"], "baseline": "r1", "contender": "r2"}
     compared = plant.send("POST /api/v1/comparisons", sides)
+    commits = [{"revision": "r1"}, {"revision": "r2"}]
+    range_ = {"case": sides["case"], "commits": commits}
+    bisected = plant.send("POST /api/v1/bisections", range_)
     series = client.get("/api/v1/series", params={"metric": "throughput", "limit": 500}).json()
     unit = plant.strangers.planted[f"{RESULT} .samples[].unit"]
     own = [one["id"] for one in series["items"] if one["unit"] == unit]
@@ -165,6 +168,8 @@ def store(client: TestClient, finding: str) -> Stored:
         f"/compare/kernels?baseline={first}&contender={kept}",
         "/comparisons",
         f"/comparisons/{compared['id']}",
+        "/bisections",
+        f"/bisections/{bisected['id']}",
         "/workers",
         "/schedules",
         "/thresholds",

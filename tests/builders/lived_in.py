@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from builders.access import Doorman, guarded
+from builders.bisected import BisectionHand, stepped
 from builders.gate_hand import GateHand, steady
 from builders.nights import Team
 from builders.service_hand import FACTS, Hand, result_of
@@ -47,6 +48,7 @@ def live(database_url: str, state_dir: Path) -> None:
         _submissions(doorman.client, doorman.database)
         _replicates(doorman.client)
         _gate(doorman.client)
+        _bisection(doorman.client)
         _schedules(doorman.client, doorman.database)
         _opinions(doorman.client, doorman.database)
         _tokens(doorman)
@@ -146,6 +148,15 @@ def _gate(client: TestClient) -> None:
     gate.measure(steady())
     assert gate.read(answer.json()["id"])["outcome"] == "pass"
     gate.start(requires={"pool": "none"})
+
+
+def _bisection(client: TestClient) -> None:
+    """A bisection that named its culprit."""
+    bisecting = BisectionHand(GateHand(client, Hand(client, "b1")))
+    bisecting.gate.worker.introduce(device="cuda", pool="bisection")
+    told = bisecting.start(2, requires={"pool": "bisection"})
+    bisecting.measure(stepped(1))
+    assert bisecting.read(told["id"])["outcome"] == "culprit"
 
 
 def _schedules(client: TestClient, database: Database) -> None:

@@ -24,6 +24,7 @@ from benchmarks.contracts import Lease, Result, Trace
 from benchmarks.contracts.bounds import BESIDE_TRACES_B, TRACE_VALUES
 from service import comparisons
 from service.auth.permissions import Permission
+from service.comparisons import bisection
 from service.database.session import Database
 from service.findings import pipeline
 from service.jobs import attempts
@@ -102,6 +103,7 @@ def history(client: TestClient, hand: Hand, workload: str, make: Make) -> Histor
     schedule = {"cron": "0 2 * * *", "suite": "smoke", "revision_rule": "date"}
     assert client.put(f"{API}/schedules/{ids['name']}", json=schedule).status_code == 200
     ids["comparison_id"] = compared(client, hand, workload, make)
+    ids["bisection_id"] = bisected(client, hand, workload, make)
     return History(workload, ids)
 
 
@@ -144,6 +146,22 @@ def compared(client: TestClient, hand: Hand, workload: str, make: Make) -> str:
     protocol = {"replicates": 1}
     answer = client.post(f"{API}/comparisons", json=asked | {"protocol": protocol})
     assert answer.status_code == 201, answer.text
+    assert paired(client, hand, make) > 2
+    return str(answer.json()["id"])
+
+
+def bisected(client: TestClient, hand: Hand, workload: str, make: Make) -> str:
+    """Bisect a range of two commits, of which the second is slower."""
+    commits = [{"revision": name} for name in ("old", "middle", "new")]
+    body = {"commits": commits, "case": {"workload": workload}}
+    answer = client.post(f"{API}/bisections", json=body)
+    assert answer.status_code == 201, answer.text
+    assert paired(client, hand, make) > 2
+    return str(answer.json()["id"])
+
+
+def paired(client: TestClient, hand: Hand, make: Make) -> int:
+    """Measure both sides of what is compared until nothing is asked; give how many jobs."""
     count = 0
     while (lease := hand.claim()) is not None:
         assert hand.start(lease).status_code == 204
@@ -151,11 +169,13 @@ def compared(client: TestClient, hand: Hand, workload: str, make: Make) -> str:
         told = make(lease, value, count).model_copy(update={"rejected": ()})
         facts = {"environment": told.environment.model_copy(update={"facts": _facts(told)})}
         one = told.replicates[0]
-        send(hand, lease, told.model_copy(update=facts | {"replicates": (one,)}))
+        side = told.model_copy(update=facts | {"replicates": (one,)})
+        other = side if lease.spec.duet else None
+        send(hand, lease, side.model_copy(update={"baseline": other}))
         list(comparisons.advance_after(database_of(client), ""))
+        list(bisection.advance_after(database_of(client)))
         count += 1
-    assert count > 2
-    return str(answer.json()["id"])
+    return count
 
 
 def _facts(told: Result) -> dict[str, str]:

@@ -80,7 +80,7 @@ def _heading(*names: str) -> str:
 
 
 def _spread(rows: Sequence[Mapping[str, Any]]) -> str:
-    pairs = [_pair(row) for row in rows]
+    pairs = [pair_of(row) for row in rows]
     raw = [_log_ratio(pair) for pair in pairs]
     told = at_one_clock(pairs)
     measured = f"{fmean(raw):+.2%}, {stdev(raw):.2%}" if len(raw) > 1 else "-"
@@ -97,7 +97,7 @@ def _replayed(by_case: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]) ->
             continue
         for planted in (0.0, PLANTED):
             measured, at_one = (
-                [_pair(row, planted, clock=clock) for row in rows] for clock in (False, True)
+                [pair_of(row, planted, clock=clock) for row in rows] for clock in (False, True)
             )
             answers = [
                 _answers(measured, random),
@@ -132,7 +132,8 @@ def _gate(
             return case
 
 
-def _pair(row: Mapping[str, Any], planted: float = 0.0, *, clock: bool = True) -> Pair:
+def pair_of(row: Mapping[str, Any], planted: float = 0.0, *, clock: bool = True) -> Pair:
+    """A recorded pair; with ``planted`` each step of its contender takes so much longer."""
     sides = [
         [
             Turn(window=Window(start_s=0.0, end_s=1.0), steps=1, step_s=step_s, sm_clock_hz=hz)

@@ -68,6 +68,19 @@ def _alike(one: Metric | None, other: Metric) -> bool:
     return (one.unit, one.direction) == (other.unit, other.direction)
 
 
+def worse_by(pairs: Sequence[Pair], metric: str) -> list[float]:
+    """Log ratio of each pair in one metric, at one clock where that can be told; + is worse.
+
+    The pairs are whole, of one case on one device. Whether the clock surely differs is asked of all
+    of them together.
+    """
+    levels = Levels.of(Policy(), [""])
+    told = _at_one_clock(metric, list(pairs), levels, last=False)
+    ratios = _log_ratios(pairs, metric) if told is None else told.differences
+    better = any(_metric(pair, 0, metric).direction is Direction.HIGHER for pair in pairs)
+    return [-ratio if better else ratio for ratio in ratios]
+
+
 def _finding(
     name: str, pairs: list[Pair], levels: Levels, known: KnownNoise, *, last: bool
 ) -> MetricFinding | None:

@@ -25,6 +25,7 @@ _MADE_BY = {
     "POST /api/v1/submissions": models.Submission,
     "POST /api/v1/jobs": models.Job,
     "POST /api/v1/comparisons": models.ComparisonRow,
+    "POST /api/v1/bisections": models.BisectionRow,
     "POST /api/v1/tokens": models.TokenRow,
     "POST /api/v1/enrolments": models.EnrolmentRow,
 }

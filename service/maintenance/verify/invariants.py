@@ -12,6 +12,7 @@ from service.database.session import Database
 from service.maintenance.verify import (
     agreement,
     any_row,
+    bisection_rows,
     comparison_rows,
     finding_rows,
     guards,
@@ -68,6 +69,7 @@ _RULES: Sequence[Callable[[Session], Iterable[values.Breach]]] = (
     whole.devices_of_workers,
     whole.one_job_per_device,
     comparison_rows.every_comparison,
+    bisection_rows.every_bisection,
     guards.wrong_guards,
     *ROW_CHECKS,
 )

@@ -122,6 +122,10 @@ TABLE: dict[str, Row] = {
     "GET /comparisons": Row(),
     "GET /comparisons/{comparison_id}": one(),
     "POST /comparisons/{comparison_id}/cancel": one(),
+    "POST /bisections": Row(201),
+    "GET /bisections": Row(),
+    "GET /bisections/{bisection_id}": one(),
+    "POST /bisections/{bisection_id}/cancel": one(),
     "GET /schedules": Row(),
     "GET /schedules/{name}": one(),
     "PUT /schedules/{name}": one(200, missing=200),
@@ -138,6 +142,8 @@ TABLE: dict[str, Row] = {
 BEYOND_READING = {
     "open": {"GET /health", "POST /enrolments/redeem"},
     "submit": {
+        "POST /bisections",
+        "POST /bisections/{bisection_id}/cancel",
         "POST /comparisons",
         "POST /comparisons/{comparison_id}/cancel",
         "POST /jobs",
@@ -234,8 +240,10 @@ class World:
         result = self._as_admin(lambda: self._measured(thing))
         stored = self.doorman.ask("GET", f"{API}/results/{result}", self.tokens["read"]).json()
         comparison = {"baseline": at, "contender": at, "case": SPEC["case"], **said}
+        range_ = {"commits": [{"revision": at}, {"revision": f"{at}-b"}], "case": SPEC["case"]}
         self._schedule(thing)
         return {
+            "bisection_id": self._made("/bisections", range_ | said, who)["id"],
             "submission_id": self._made("/submissions", spec, who)["id"],
             "job_id": self._made("/jobs", spec, who)["id"],
             "result_id": result,
@@ -325,7 +333,7 @@ class World:
         absent = dict.fromkeys(
             (
                 *("submission_id", "job_id", "result_id", "series_id", "comparison_id"),
-                *("finding_id", "threshold_id"),
+                *("bisection_id", "finding_id", "threshold_id"),
             ),
             ABSENT,
         ) | {"digest": "0" * 64, "name": "none", "number": "1", "token_id": "0" * 16}
@@ -365,6 +373,10 @@ class World:
             "POST /submissions": SPEC,
             "POST /jobs": SPEC,
             "POST /comparisons": {"baseline": "r1", "contender": "r1", "case": SPEC["case"]},
+            "POST /bisections": {
+                "commits": [{"revision": "r1"}, {"revision": "r2"}],
+                "case": SPEC["case"],
+            },
             "PUT /workers/{name}": {"name": ids["name"] if thing == "missing" else worker},
             "POST /leases": {"worker": worker, "claim_id": uuid.uuid4().hex},
             "PUT /results/{result_id}/exclusion": {"reason": "cold", "actor": "ann"},
@@ -537,7 +549,10 @@ def test_nothing_that_who_is_bound_may_read_tells_of_a_foreign_thing(world: Worl
     assert {f"{API}/{noun}" for noun in LISTS} | {"/", "/findings", "/jobs"} <= lists
 
 
-LISTS = ("submissions", "jobs", "results", "series", "findings", "comparisons", "schedules")
+LISTS = (
+    *("submissions", "jobs", "results", "series", "findings", "comparisons", "bisections"),
+    "schedules",
+)
 
 
 @pytest.mark.parametrize("world", ["sqlite", "postgresql"], indirect=True)

@@ -11,11 +11,13 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Case, Worker
 from service import comparisons
+from service.comparisons import bisection
 from service.database.session import Database, now_of
 from service.jobs import workers
 from service.jobs.types import Terms
 from service.maintenance.background import Background
-from service.models import ComparisonJob, ComparisonRow, Job
+from service.models import BisectionRow, ComparisonJob, ComparisonRow, Job
+from service.schemas.bisections import BisectionRequest, RangeCommit
 from service.schemas.comparisons import ComparisonRequest
 
 pytestmark = pytest.mark.both_databases
@@ -100,3 +102,34 @@ def test_many_comparisons_keep_no_lease_from_being_swept(
     for _ in range(4):
         background._look()
     assert moved == [*ids, ids[0]]
+
+
+def test_a_probe_is_asked_once_however_many_replicas_look(
+    database: Database, other: Database
+) -> None:
+    commits = tuple(RangeCommit(revision=name) for name in ("a", "b", "c"))
+    with database.writing() as session:
+        now = now_of(session)
+        workers.introduce(session, Worker(name="w1"), now)
+        wanted = BisectionRequest(commits=commits, case=Case(workload="unet"))
+        bisection_id = bisection.start(session, wanted, now)
+    gate = threading.Barrier(6)
+    errors: list[Exception] = []
+
+    def look(replica: Database) -> None:
+        gate.wait()
+        try:
+            list(bisection.advance_after(replica))
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=look, args=(replica,)) for replica in (database, other) * 3]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    with database.reading() as session:
+        row = session.get_one(BisectionRow, bisection_id)
+        made = session.scalar(select(func.count()).select_from(ComparisonRow))
+        assert (row.probed, len(row.probes), made) == (1, 1, 1)

@@ -66,6 +66,7 @@ VICTIMS = {
 """Which row of a table is changed, or for which column, where it is not any one."""
 VALUES = {
     "attempts.state": "'failed'",
+    "bisections.state": "'cancelled'",
     "comparison_tries.measured": """'{"metrics"\\: {}}'::json""",
     "comparisons.state": "'cancelled'",
     "eligibilities.rank": "NULL",

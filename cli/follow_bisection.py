@@ -1,0 +1,96 @@
+"""Follows a bisection on the service until it ends."""
+
+from __future__ import annotations
+
+import time
+
+from cli.client import ServiceClient, read
+from cli.exits import Away, Exit
+from cli.output.console import Console
+from service.schemas.bisections import BisectionOutcome, BisectionState, BisectionView, ProbeView
+from service.wording import formats
+from service.wording.bisected import probably
+
+LOOK_S = 2.0
+PATIENCE_S = 60.0
+"""Longest absence of a service, as while it is restarted."""
+_FOUND = (BisectionOutcome.CULPRIT, BisectionOutcome.RANGE)
+
+
+def until_ended(client: ServiceClient, begun: BisectionView, console: Console) -> str:
+    """Say what each pair showed until the bisection has ended; return the last answer's text.
+
+    Raises:
+        Away: the service stays away.
+    """
+    told = ToldProbes(console)
+    heard_at_s = time.monotonic()
+    while True:
+        try:
+            text = client.text("bisections", begun.id)
+            heard_at_s = time.monotonic()
+            view = read(BisectionView, text)
+            told.show(view)
+            if view.state is not BisectionState.RUNNING:
+                return text
+        except Away as away:
+            told.say(f"The service is away; asking again for {PATIENCE_S:g} s.")
+            if time.monotonic() - heard_at_s >= PATIENCE_S:
+                raise away from None
+        time.sleep(LOOK_S)
+
+
+def exit_of(view: BisectionView) -> Exit:
+    """0 if a commit or a range is named, 1 if no commit is to blame, 4 if nothing is sure."""
+    if view.outcome in _FOUND:
+        return Exit.OK
+    if view.outcome in (BisectionOutcome.ENVIRONMENT, BisectionOutcome.NOT_REPRODUCED):
+        return Exit.FAILED
+    return Exit.TIMEOUT
+
+
+class ToldProbes:
+    """Progress as lines: one for each pair that was measured, and for what is next."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._shown = 0
+        self._last = ""
+
+    def show(self, view: BisectionView) -> None:
+        """Print what is new."""
+        ended = [probe for probe in view.probes if not probe.under_way]
+        for probe in ended[self._shown :]:
+            self.say(probe_words(probe, view))
+        if len(ended) > self._shown:
+            self.say(leading_words(view))
+        self._shown = len(ended)
+        self.say(view.next)
+
+    def say(self, sentence: str) -> None:
+        """Print a line, unless it was the last one said."""
+        if sentence and sentence != self._last:
+            self._console.say(sentence)
+            self._last = sentence
+
+
+def probe_words(probe: ProbeView, view: BisectionView) -> str:
+    """What one pair showed."""
+    commit, beside = (
+        formats.revision(view.commits[place].revision) for place in (probe.commit, probe.beside)
+    )
+    if probe.difference is None:
+        return f"Pair {probe.number + 1}: {commit} beside {beside}: {probe.note}"
+    worse = "worse" if probe.difference >= 0 else "better"
+    size = formats.share(abs(probe.difference))
+    return f"Pair {probe.number + 1}: {commit} is {size} {worse} than {beside}."
+
+
+def leading_words(view: BisectionView) -> str:
+    """The commit that leads, and how probable that none is the culprit."""
+    leading = max(view.commits, key=lambda commit: commit.probability)
+    return (
+        f"Likeliest: {formats.revision(leading.revision)} ({probably(leading.probability)}); no "
+        f"commit: {probably(view.environment)}; {view.processes} of {view.most_processes} "
+        "processes."
+    )

@@ -1,0 +1,11 @@
+"""Finds the commit that changed a metric, from pairs of processes. Pure.
+
+A probe holds one commit beside the good end (or beside its parent), as one pair on one device.
+`judged` takes all probes and says what is next, or how it ends: verify that the ends differ today,
+probe the posterior median, verify the culprit beside its parent.
+"""
+
+from service.analysis.bisection.judgement import Judgement, judged
+from service.analysis.bisection.posterior import Posterior, Probe, Search, posterior_of
+
+__all__ = ["Judgement", "Posterior", "Probe", "Search", "judged", "posterior_of"]

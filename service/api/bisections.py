@@ -1,0 +1,75 @@
+"""The commit that changed something, searched among several."""
+
+from __future__ import annotations
+
+from benchmarks import contracts
+from service.api import dependencies
+from service.api.openapi import problems
+from service.api.router import noun
+from service.auth import audit
+from service.auth.permissions import Permission, needs
+from service.comparisons import bisection
+from service.models import BisectionRow, BisectionState
+from service.schemas import bisections as schemas
+from service.schemas.jobs import Listing
+
+router = noun("/bisections", "comparisons")
+
+
+@router.post("", status_code=201, responses=problems(404))
+@needs(Permission.SUBMIT)
+def start(
+    request: schemas.BisectionRequest,
+    session: dependencies.DatabaseSession,
+    now: dependencies.Now,
+    caller: dependencies.Caller,
+) -> schemas.BisectionView:
+    """Search the commit that changed a case, or that a finding is about, pair by pair.
+
+    The commits are those between the ends along first parents, the good end first; of a finding
+    the ends are its last good and first bad revision. Verifies that the ends differ today, probes
+    the posterior median, and verifies the culprit beside its parent. While workers are there, ends
+    that none of them can measure are refused with 422 (`unknown-name`).
+    """
+    bisection_id = bisection.start(session, dependencies.owned(request, caller), now)
+    bisection.advance(session, bisection_id, now)
+    audit.made(session, bisection_id)
+    return bisection.load_bisection(session, bisection_id)
+
+
+@router.get("")
+@needs(Permission.READ)
+def list_bisections(
+    session: dependencies.DatabaseSession,
+    state: BisectionState | None = None,
+    finding: contracts.Id | None = None,
+    cursor: dependencies.Cursor = None,
+    limit: dependencies.Limit = 50,
+) -> Listing[schemas.BisectionSummary]:
+    """List bisections, the newest first."""
+    conditions = []
+    if state is not None:
+        conditions.append(BisectionRow.state == state)
+    if finding is not None:
+        conditions.append(BisectionRow.finding_id == finding)
+    page = bisection.list_bisections(session, *conditions, after=cursor, limit=limit)
+    return Listing.of(page)
+
+
+@router.get("/{bisection_id}", responses=problems(404))
+@needs(Permission.READ)
+def read_bisection(
+    bisection_id: dependencies.Id, session: dependencies.DatabaseSession
+) -> schemas.BisectionView:
+    """Read a bisection: its outcome, or each commit's probability so far, and what is next."""
+    return bisection.load_bisection(session, bisection_id)
+
+
+@router.post("/{bisection_id}/cancel", responses=problems(404))
+@needs(Permission.SUBMIT)
+def cancel(
+    bisection_id: dependencies.Id, session: dependencies.DatabaseSession, now: dependencies.Now
+) -> schemas.BisectionView:
+    """Stop a bisection and its pair under way; one that has ended stays as it is."""
+    bisection.cancel(session, bisection_id, now)
+    return bisection.load_bisection(session, bisection_id)

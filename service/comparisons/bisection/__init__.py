@@ -1,0 +1,19 @@
+"""A range of commits bisected: started, moved on, read.
+
+Each probe is a comparison of one pair. `advance` reads what the pairs said, and asks the next one
+or decides. Any replica may do it at any time, by compare-and-swap: no probe is asked twice.
+"""
+
+from service.comparisons.bisection.ordered import start
+from service.comparisons.bisection.probed import advance, advance_after, cancel
+from service.comparisons.bisection.queries import list_bisections, load_bisection, of_finding
+
+__all__ = [
+    "advance",
+    "advance_after",
+    "cancel",
+    "list_bisections",
+    "load_bisection",
+    "of_finding",
+    "start",
+]

@@ -1,0 +1,138 @@
+"""Stores a bisection; the first probe follows when it is moved on."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from benchmarks.catalog.metrics import METRICS
+from benchmarks.contracts import Case, Protocol
+from service import errors, models
+from service.comparisons import worker_choice
+from service.comparisons.bisection.probe_pairs import comparison_of
+from service.comparisons.bisection.subject import ChangeToExplain, Subject
+from service.comparisons.start import specs_of
+from service.database.session import new_id
+from service.schemas.bisections import BisectionRequest, BisectionState
+from service.schemas.comparisons import ComparisonRequest
+from service.schemas.findings import FindingKind
+
+_EXPLAINED = (FindingKind.REGRESSION, FindingKind.IMPROVEMENT)
+
+
+def start(session: Session, request: BisectionRequest, now: datetime) -> str:
+    """Store a bisection, and return its id.
+
+    Raises:
+        NotFound: there is no such finding.
+        Invalid: the finding has no change between these ends.
+        UnknownChoice: a name that the catalog does not have, or an end that no worker has.
+        Impossible: a combination that cannot run.
+    """
+    request = _owned(session, request)
+    subject = _of_finding(session, request) if request.finding else _of_case(request)
+    ends = comparison_of(request, subject, (len(request.commits) - 1, 0), 0, request.worker)
+    if request.finding is not None and request.worker is None:
+        worker = _who_measured(session, request.finding, ends, now)
+        request = request.model_copy(update={"worker": worker})
+        ends = ends.model_copy(update={"worker": worker})
+    specs = specs_of(ends)
+    if why := worker_choice.lacking(session, ends, now):
+        raise errors.UnknownChoice(why)
+    stored = request.model_dump(mode="json", exclude=set() if request.project else {"project"})
+    row = models.BisectionRow(
+        id=new_id(now),
+        state=BisectionState.RUNNING,
+        finding_id=request.finding,
+        request=stored,
+        subject=subject.model_copy(update={"case": specs[0].case}).model_dump(mode="json"),
+        probes=[],
+        probed=0,
+        project=request.project or "",
+        created_at=now,
+        reason="",
+    )
+    session.add(row)
+    session.flush()
+    return row.id
+
+
+def _owned(session: Session, request: BisectionRequest) -> BisectionRequest:
+    """The request as it is of the finding's project, if it is about one."""
+    finding = request.finding and session.get(models.FindingRow, request.finding)
+    if not finding or not finding.project:
+        return request
+    if request.project not in (None, finding.project):
+        raise errors.Invalid(f"The finding is of the project {finding.project}: leave it out.")
+    return request.model_copy(update={"project": finding.project})
+
+
+def _who_measured(
+    session: Session, finding: str, ends: ComparisonRequest, now: datetime
+) -> str | None:
+    """A worker that has measured the finding's series, for other hardware says nothing of it.
+
+    The one with the least to do that is there and has both ends; else one that may come back.
+    """
+    of_it = models.FindingSeries.finding_id == finding
+    query = (
+        select(models.Point.worker)
+        .join(models.FindingSeries, models.FindingSeries.series_id == models.Point.series_id)
+        .where(of_it, models.FindingSeries.place == 0)
+    )
+    known = sorted(name for name in session.scalars(query.distinct()) if name)
+    strangers = tuple(worker_choice.present(session, ends, now).keys() - set(known))
+    here = ends.model_copy(update={"avoid": strangers})
+    return worker_choice.choose(session, here, now) or next(iter(known), None)
+
+
+def _of_case(request: BisectionRequest) -> Subject:
+    assert request.case is not None
+    if request.metric not in METRICS:
+        raise errors.UnknownChoice(f"There is no metric {request.metric}: see GET /api/v1/catalog.")
+    return Subject(case=request.case, metric=request.metric, protocol=request.protocol)
+
+
+def _of_finding(session: Session, request: BisectionRequest) -> Subject:
+    finding = session.get(models.FindingRow, request.finding)
+    if finding is None:
+        raise errors.NotFound("There is no such finding; GET /api/v1/findings lists them.")
+    if finding.kind not in _EXPLAINED or finding.last_good is None:
+        raise errors.Invalid(
+            "Only a regression or an improvement with a last good revision can be bisected."
+        )
+    ends = request.commits[0].revision, request.commits[-1].revision
+    if ends != (finding.last_good, finding.first_bad):
+        raise errors.Invalid(
+            f"The finding lies between {finding.last_good} and {finding.first_bad}: name the "
+            "commits from the first of these to the second."
+        )
+    return _of_series(session, finding, request)
+
+
+def _of_series(session: Session, finding: models.FindingRow, request: BisectionRequest) -> Subject:
+    """What the finding's first series says, measured as its first bad result was."""
+    link = models.FindingSeries
+    query = (
+        select(link, models.SeriesRow, models.Job.spec)
+        .join(models.SeriesRow, models.SeriesRow.id == link.series_id)
+        .join(models.ResultRow, models.ResultRow.id == link.first_bad_result)
+        .join(models.Job, models.Job.id == models.ResultRow.job_id)
+        .where(link.finding_id == finding.id)
+        .order_by(link.place)
+    )
+    found = session.execute(query.limit(1)).first()
+    if found is None or min(found[0].before, found[0].after) <= 0:
+        raise errors.Invalid("The finding is about no series whose level can be compared.")
+    affected, series, spec = found
+    if math.isclose(affected.before, affected.after):
+        raise errors.Invalid("The finding's level before and after is the same by now.")
+    return Subject(
+        case=Case.model_validate(series.case),
+        metric=series.metric,
+        change=ChangeToExplain(before=affected.before, after=affected.after),
+        protocol=request.protocol or Protocol.model_validate(spec["protocol"]),
+    )

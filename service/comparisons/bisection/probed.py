@@ -1,0 +1,164 @@
+"""Moves bisections on: reads what the pairs said, then asks the next one or decides."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, select, update
+from sqlalchemy.orm import Session
+
+from service import comparisons, models
+from service.analysis.bisection import Judgement, Search, judged
+from service.comparisons.bisection.probe_pairs import ProbedPair, comparison_of, pairs_of, search_of
+from service.comparisons.bisection.subject import AskedProbe, BisectionDecision, Subject
+from service.database.session import Database, now_of, rows
+from service.errors import NotFound, ServiceError
+from service.history import revisions
+from service.models.bisections import PROBES
+from service.schemas.bisections import BisectionRequest, BisectionState
+
+log = logging.getLogger(__name__)
+
+NO_BISECTION = "There is no such bisection; GET /api/v1/bisections lists them."
+
+
+def advance_after(database: Database) -> Iterator[tuple[str, bool]]:
+    """Move running bisections on, each in its own transaction; yield each, and if it ended."""
+    with database.reading() as session:
+        running = select(models.BisectionRow.id).where(
+            models.BisectionRow.state == BisectionState.RUNNING
+        )
+        ids = session.scalars(running.order_by(models.BisectionRow.id)).all()
+    for bisection_id in ids:
+        ended = False
+        try:
+            with database.writing() as session:
+                ended = advance(session, bisection_id, now_of(session))
+        except Exception:
+            # One that cannot be moved on must not hold the others up.
+            log.exception("bisection %s could not be moved on; trying again", bisection_id)
+        yield bisection_id, ended
+
+
+def advance(session: Session, bisection_id: str, now: datetime) -> bool:
+    """Move one bisection on as far as it goes now; say whether this ended it.
+
+    Raises:
+        NotFound: there is no such bisection.
+    """
+    row = load_row(session, bisection_id)
+    while row.state == BisectionState.RUNNING:
+        pairs = pairs_of(session, row)
+        if any(one.under_way for one in pairs):
+            return False
+        search = search_of(session, row, pairs)
+        judgement = judged(search)
+        if judgement.next is None:
+            return _decide(session, row, search, judgement, now)
+        if not _ask(session, row, pairs, judgement.next, now):
+            return False
+        row = load_row(session, bisection_id)
+    return False
+
+
+def cancel(session: Session, bisection_id: str, now: datetime) -> None:
+    """Stop a bisection and its pair under way; one that has ended stays as it is.
+
+    Raises:
+        NotFound: there is no such bisection.
+    """
+    row = load_row(session, bisection_id)
+    ended = {"state": BisectionState.CANCELLED, "decided_at": now, "reason": "Cancelled."}
+    if _change(session, row, **ended):
+        for one in pairs_of(session, row):
+            if one.under_way and one.asked.comparison is not None:
+                comparisons.cancel(session, one.asked.comparison, now)
+
+
+def load_row(session: Session, bisection_id: str) -> models.BisectionRow:
+    """The row as it is now.
+
+    Raises:
+        NotFound: there is no such bisection.
+    """
+    row = session.get(models.BisectionRow, bisection_id, populate_existing=True)
+    if row is None:
+        raise NotFound(NO_BISECTION)
+    return row
+
+
+def _ask(
+    session: Session,
+    row: models.BisectionRow,
+    pairs: list[ProbedPair],
+    places: tuple[int, int],
+    now: datetime,
+) -> bool:
+    """Ask for one more pair; return True if there is more to judge at once."""
+    count = len(pairs)
+    if not _change(session, row, models.BisectionRow.probed == count, probed=count + 1):
+        return False  # another replica was faster
+    asked = _compare(session, row, pairs, places, now)
+    probes = [*row.probes, asked.model_dump(mode="json", exclude_defaults=True)]
+    _change(session, row, probes=probes)
+    return asked.comparison is None
+
+
+def _compare(
+    session: Session,
+    row: models.BisectionRow,
+    pairs: list[ProbedPair],
+    places: tuple[int, int],
+    now: datetime,
+) -> AskedProbe:
+    """Start the comparison of a pair; where no worker has a commit, say which."""
+    request = BisectionRequest.model_validate(row.request)
+    subject = Subject.model_validate(row.subject)
+    worker = next((one.worker for one in pairs if one.worker), request.worker)
+    wanted = comparison_of(request, subject, places, len(pairs), worker, f"{PROBES}{row.id}")
+    try:
+        with session.begin_nested():
+            comparison = comparisons.start(session, wanted, now).comparison_id
+    except ServiceError as error:
+        tried = {place for one in pairs if one.pair.whole for place in one.places}
+        unusable = next((place for place in places if place not in tried), places[0])
+        reason = error.detail[:500]
+        return AskedProbe(commit=places[0], beside=places[1], unusable=unusable, reason=reason)
+    for place in places:
+        said = request.commits[place]
+        revisions.describe(session, said.revision, said.author or None, said.title or None)
+    comparisons.advance(session, comparison, now)
+    return AskedProbe(commit=places[0], beside=places[1], comparison=comparison)
+
+
+def _decide(
+    session: Session,
+    row: models.BisectionRow,
+    search: Search,
+    judgement: Judgement,
+    now: datetime,
+) -> bool:
+    assert judgement.outcome is not None
+    decision = BisectionDecision(
+        outcome=judgement.outcome,
+        probability=judgement.probability,
+        environment=0.0 if judgement.posterior is None else judgement.posterior.environment,
+        first=judgement.first or None,
+        last=judgement.last or None,
+        share=judgement.share,
+        processes=search.processes,
+    )
+    ended = {"state": BisectionState.DONE, "decided_at": now}
+    log.info("bisection %s: %s", row.id, decision.outcome.value)
+    return _change(session, row, **ended, decision=decision.model_dump(mode="json"))
+
+
+def _change(
+    session: Session, row: models.BisectionRow, *seen: ColumnElement[bool], **values: object
+) -> bool:
+    """Change a bisection if it still runs and is as seen; say whether it was."""
+    own = models.BisectionRow
+    same = own.id == row.id, own.state == BisectionState.RUNNING
+    return rows(session, update(own).where(*same, *seen).values(**values)) == 1

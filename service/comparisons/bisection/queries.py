@@ -1,0 +1,183 @@
+"""Bisections as the API and the pages show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlalchemy import ColumnElement, select
+from sqlalchemy.orm import Session
+
+from service import models
+from service.analysis import gate
+from service.analysis.bisection import Judgement, Probe, Search, judged
+from service.comparisons.bisection.probe_pairs import ProbedPair, pairs_of, search_of
+from service.comparisons.bisection.probed import load_row
+from service.comparisons.bisection.subject import BisectionDecision, Subject
+from service.database import paging
+from service.schemas import bisections as schemas
+from service.wording import bisected
+
+_NO_PAIR = "The pair was not measured."
+_SAME_CODE = "Both ends ran the same code: check that the worker builds commits or has checkouts."
+
+
+def load_bisection(session: Session, bisection_id: str) -> schemas.BisectionView:
+    """One bisection with its commits, its probes and what is next.
+
+    Raises:
+        NotFound: there is no such bisection.
+    """
+    row = load_row(session, bisection_id)
+    pairs = pairs_of(session, row)
+    search = search_of(session, row, [one for one in pairs if not one.under_way])
+    judgement = judged(search)
+    request = schemas.BisectionRequest.model_validate(row.request)
+    subject = Subject.model_validate(row.subject)
+    commits = tuple(_commits(request, search, judgement))
+    decided = _decision(row)
+    posterior = judgement.posterior
+    running = row.state == schemas.BisectionState.RUNNING
+    return schemas.BisectionView(
+        **dict(_summary(row, judgement)),
+        probability=_probability(judgement) if decided is None else decided.probability,
+        environment=0.0 if posterior is None else posterior.environment,
+        first=None if decided is None else decided.first,
+        last=None if decided is None else decided.last,
+        share=None if decided is None else decided.share,
+        processes=search.processes,
+        most_processes=search.most_processes,
+        worker=next((one.worker for one in pairs if one.worker), request.worker),
+        requires=dict(request.requires),
+        commits=commits,
+        probes=tuple(_probes(pairs, search, subject)),
+        next=bisected.next_words(_next(pairs, judgement), commits) if running else "",
+        note=row.reason or _note(pairs, judgement),
+        page=f"/bisections/{row.id}",
+    )
+
+
+def list_bisections(
+    session: Session, *conditions: ColumnElement[bool], after: str | None, limit: int
+) -> paging.Page[schemas.BisectionSummary]:
+    """Bisections that meet ``conditions``, the newest first."""
+    own = models.BisectionRow
+    page = paging.newest_first(session, own, own.id, conditions, after, limit)
+    return page.shown(_summary(row, None) for row in page.items)
+
+
+def of_finding(session: Session, finding_id: str) -> schemas.BisectionSummary | None:
+    """The newest bisection of a finding; None if there is none."""
+    own = models.BisectionRow
+    query = select(own).where(own.finding_id == finding_id).order_by(own.id.desc())
+    row = session.scalars(query.limit(1)).first()
+    return None if row is None else _summary(row, None)
+
+
+def _summary(row: models.BisectionRow, judgement: Judgement | None) -> schemas.BisectionSummary:
+    request = schemas.BisectionRequest.model_validate(row.request)
+    subject, decided = Subject.model_validate(row.subject), _decision(row)
+    running = row.state == schemas.BisectionState.RUNNING
+    stage = judgement.stage if judgement and running else schemas.BisectionStage.DONE
+    if running and judgement is None:  # a list judges nothing anew
+        stage = schemas.BisectionStage.SEARCH if row.probed else schemas.BisectionStage.ENDS
+    return schemas.BisectionSummary.of(
+        row,
+        stage=stage,
+        outcome=None if decided is None else decided.outcome,
+        sentence=_sentence(row, request, decided),
+        good=request.commits[0].revision,
+        bad=request.commits[-1].revision,
+        case_key=subject.case.key,
+        metric=subject.metric,
+        finding=row.finding_id,
+        source=request.source,
+    )
+
+
+def _sentence(
+    row: models.BisectionRow,
+    request: schemas.BisectionRequest,
+    decided: BisectionDecision | None,
+) -> str:
+    if decided is None:
+        return row.reason or "Under way."
+    named = range(decided.first or 0, (decided.last or -1) + 1)
+    return bisected.outcome_words(
+        decided.outcome,
+        [request.commits[place] for place in named],
+        decided.probability,
+        decided.share,
+        decided.processes,
+    )
+
+
+def _decision(row: models.BisectionRow) -> BisectionDecision | None:
+    return None if row.decision is None else BisectionDecision.model_validate(row.decision)
+
+
+def _commits(
+    request: schemas.BisectionRequest, search: Search, judgement: Judgement
+) -> list[schemas.BisectedCommit]:
+    count = len(request.commits) - 1
+    shares = [0.0] * count if judgement.posterior is None else judgement.posterior.commits
+    usable = set(search.usable)
+    return [
+        schemas.BisectedCommit(
+            place=place,
+            **commit.model_dump(),
+            probability=shares[place - 1] if place else 0.0,
+            usable=place in usable,
+        )
+        for place, commit in enumerate(request.commits)
+    ]
+
+
+def _probes(
+    pairs: Sequence[ProbedPair], search: Search, subject: Subject
+) -> Iterator[schemas.ProbeView]:
+    under_way = (Probe(*one.places) for one in pairs if one.under_way)
+    told_of = (*search.probes, *under_way)
+    for number, (one, told) in enumerate(zip(pairs, told_of, strict=True)):
+        difference = None if told.difference is None else subject.worse_by(told.difference)
+        yield schemas.ProbeView(
+            number=number,
+            commit=told.commit,
+            beside=told.beside,
+            difference=difference,
+            unusable=told.unusable,
+            comparison=one.asked.comparison,
+            job_id=one.job_id,
+            under_way=one.under_way,
+            note="" if difference is not None or one.under_way else _why(one),
+        )
+
+
+def _why(one: ProbedPair) -> str:
+    if one.asked.reason:
+        return one.asked.reason
+    if one.culprit is None:
+        return _NO_PAIR
+    _, side = one.culprit
+    trouble = gate.Trouble(side.trouble) if side.trouble else gate.Trouble.MISSING
+    return side.reason or f"{trouble.value}."
+
+
+def _next(pairs: Sequence[ProbedPair], judgement: Judgement) -> tuple[int, int] | None:
+    """The pair under way, else the one that comes next."""
+    return next((one.places for one in pairs if one.under_way), judgement.next)
+
+
+def _probability(judgement: Judgement) -> float:
+    return 0.0 if judgement.posterior is None else max(judgement.posterior.groups)
+
+
+def _note(pairs: Sequence[ProbedPair], judgement: Judgement) -> str:
+    """What a pair waits for, or why nothing could be measured last, where that decides."""
+    if waiting := next((one.reason for one in pairs if one.under_way), ""):
+        return waiting
+    if any(one.same_code for one in pairs if one.places == pairs[0].places):  # the ends
+        return _SAME_CODE
+    if judgement.outcome is not schemas.BisectionOutcome.UNDECIDED or not pairs:
+        return ""
+    last = pairs[-1]
+    return _why(last) if last.culprit is not None or last.asked.reason else ""

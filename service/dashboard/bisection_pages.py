@@ -1,0 +1,48 @@
+"""The pages of bisections."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query, Request
+from fastapi.responses import HTMLResponse
+
+from service.api.dependencies import DatabaseSession as Reading
+from service.api.dependencies import Now
+from service.auth.permissions import Permission, needs
+from service.comparisons import bisection
+from service.dashboard import probe_dots, rendering
+from service.wording import bisected
+
+router = rendering.page_router(rendering.COUNTED)
+
+BISECTIONS_PER_PAGE = 50
+
+
+@router.get("/bisections")
+@needs(Permission.READ)
+def list_bisections(
+    request: Request,
+    session: Reading,
+    now: Now,
+    cursor: Annotated[str, Query(max_length=2_000)] = "",
+) -> HTMLResponse:
+    """Show which ranges were bisected, and what came of it, newest first."""
+    page = bisection.list_bisections(session, after=cursor or None, limit=BISECTIONS_PER_PAGE)
+    return rendering.render(request, "bisections.html", now=now, page=page)
+
+
+@router.get("/bisections/{bisection_id}")
+@needs(Permission.READ)
+def show_bisection(request: Request, session: Reading, now: Now, bisection_id: str) -> HTMLResponse:
+    """Show one bisection, probe by probe; it refreshes itself until it is over."""
+    one = bisection.load_bisection(session, bisection_id)
+    return rendering.render(
+        request,
+        "_bisection.html" if rendering.partial(request) else "bisection.html",
+        now=now,
+        one=one,
+        dots=probe_dots.probe_dots(one),
+        title_of=probe_dots.probe_title,
+        chance=bisected.probably,
+    )

@@ -1,0 +1,55 @@
+"""How a bisection reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.schemas.bisections import BisectedCommit, BisectionOutcome, RangeCommit
+from service.wording.bisected import next_words, outcome_words, probably
+
+COMMIT = RangeCommit(revision="c5", author="Ada", title="Fuse")
+
+
+@pytest.mark.parametrize(
+    ("probability", "said"),
+    [(1.0, "99.9 %"), (0.9999, "99.9 %"), (0.9949, "99.4 %"), (0.0, "0.0 %")],
+)
+def test_no_probability_reads_as_certain(probability: float, said: str) -> None:
+    assert probably(probability).replace("\u00a0", " ") == said
+
+
+@pytest.mark.parametrize(
+    ("outcome", "named", "share", "said"),
+    [
+        (BisectionOutcome.CULPRIT, [COMMIT], 1.0, 'c5 (Ada, "Fuse") changed it. Prob'),
+        (BisectionOutcome.CULPRIT, [COMMIT], 0.5, "It makes 50.0 % of the change: another commit"),
+        (BisectionOutcome.RANGE, [COMMIT] * 2, 1.0, "One of 2 commits changed it, up to c5 (Ada"),
+        (BisectionOutcome.ENVIRONMENT, [], None, "The ends do not differ today"),
+        (BisectionOutcome.NOT_REPRODUCED, [], None, "as fast today as before the change"),
+        (BisectionOutcome.UNDECIDED, [COMMIT], None, 'c5 (Ada, "Fuse") is the likeliest. Prob'),
+    ],
+)
+def test_each_outcome_is_a_sentence_with_its_cost(
+    outcome: BisectionOutcome, named: list[RangeCommit], share: float | None, said: str
+) -> None:
+    told = outcome_words(outcome, named, 0.995, share, 22).replace("\u00a0", " ")
+    assert said in told
+    assert told.endswith("Probability 99.5 %, 22 processes.")
+
+
+def test_where_nothing_was_measured_no_probability_is_told() -> None:
+    told = outcome_words(BisectionOutcome.UNDECIDED, [], 0.0, None, 0)
+    assert told == "Nothing is known after 0 processes."
+
+
+def test_what_is_next_names_the_pair() -> None:
+    commits = [
+        BisectedCommit(
+            place=place, revision=f"c{place}", author="", title="", probability=0.0, usable=True
+        )
+        for place in range(4)
+    ]
+    assert next_words(None, commits) == ""
+    assert next_words((3, 0), commits) == "Measure the bad end c3 beside the good end c0."
+    assert next_words((2, 0), commits) == "Measure commit 2, c2, beside the good end c0."
+    assert "the likeliest commit c2 beside c1" in next_words((2, 1), commits)
