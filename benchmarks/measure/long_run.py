@@ -101,7 +101,7 @@ class LongRun:
         return told.model_copy(update={"batch": size.batch})
 
     def _looks(self, size: Size) -> Iterator[contracts.LongParity]:
-        """The verdict after each look, the last one where the next would take too long."""
+        """The verdict after each look, the last one where the next cannot be taken."""
         case: list[Losses] = []
         reference: list[Losses] = []
         while len(case) < LOOKS * SEEDS:
@@ -110,7 +110,7 @@ class LongRun:
             try:
                 reference += self._references(seeds, size)
                 case += self._cases(seeds, size)
-            except TooSlow:
+            except Exception:  # too slow, or out of memory: what was compared before stays
                 if not case:
                     raise
                 return

@@ -383,15 +383,16 @@ def test_seeds_are_added_until_it_is_decided_or_three_looks_were_taken(
     assert len(here.long(BF16).case) == SEEDS
 
 
-def test_a_further_look_that_takes_too_long_leaves_the_first_one_standing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [TooSlow("later ones are slower"), RuntimeError("no memory")])
+def test_a_further_look_that_fails_leaves_the_first_one_standing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     monkeypatch.setattr(long_run, "LENGTHS", (20,))
     first = LongRun._references
 
     def slow(run: LongRun, seeds: range, size: long_run.Size) -> list[long_run.Losses]:
         if seeds[0] > 0:
-            raise TooSlow("later ones are slower")
+            raise error
         return first(run, seeds, size)
 
     monkeypatch.setattr(LongRun, "_references", slow)
