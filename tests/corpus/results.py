@@ -34,6 +34,7 @@ _MAY_BE_NULL = {
     *("energy_j", "phases", "profile", "step_s", "busy_s", "fragmentation", "speedup"),
     *("axis", "value", "layers", "memory", "cost_s", "blocks_per_sm", "occupancy"),
     "long_parity",
+    "padding",
     *("input", "threads_speedup", "disk_s", "disk_b", "disk_b_per_s"),
     *(("operations", name) for name in ("flops", "moved_b", "arithmetic")),
     ("copies", "moved_b"),
