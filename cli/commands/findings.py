@@ -14,6 +14,7 @@ from cli.exits import Stop
 from cli.output.console import ROOMY, Console, paper, table
 from cli.output.lines import say
 from service.schemas import findings as schemas
+from service.schemas.bisections import BisectionSummary
 from service.schemas.jobs import Listing
 from service.wording import formats
 
@@ -67,9 +68,11 @@ def list_findings(
 def show(
     finding: FindingId, *, url: options.Url = options.DEFAULT_URL, as_json: options.Json = False
 ) -> None:
-    """Show one finding: its series, how far each moved, and what was done with it."""
+    """Show one finding: its series, how far each moved, its bisection, and what was done with it."""
     with ServiceClient(url) as client:
-        _show(client.text("findings", finding), as_json=as_json)
+        text = client.text("findings", finding)
+        newest = client.text("bisections", finding=finding, limit=1)
+    _show(text, read(Listing[BisectionSummary], newest).items, as_json=as_json)
 
 
 @app.command("report")
@@ -165,7 +168,7 @@ def _print_list(items: Sequence[schemas.FindingSummary], none: str) -> None:
     console.print(drawn if items else none)
 
 
-def _show(text: str, *, as_json: bool) -> None:
+def _show(text: str, bisections: Sequence[BisectionSummary] = (), *, as_json: bool) -> None:
     finding = read(schemas.FindingView, text)
     if as_json:
         say(text)
@@ -174,6 +177,8 @@ def _show(text: str, *, as_json: bool) -> None:
     for name, fact in _facts(finding.summary):
         if fact:
             console.print(f"{name:<10} {fact}", soft_wrap=True)
+    for bisection in bisections:
+        console.print(f"{'bisected':<10} {bisection.sentence}", soft_wrap=True)
     for one in finding.series:
         console.print(f"{'series':<10} {_moved(one)}", soft_wrap=True)
     for event in finding.events:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,26 @@ def test_a_finding_is_listed_and_shown_for_people_and_for_programs(ask: Run, fin
     report = ask("report", "--hours", "100")
     assert "1 finding of any age asks for attention" in report.stdout
     assert read(ask("report", "--json"))["active"] == 1
+
+
+def test_a_finding_is_shown_with_its_newest_bisection(
+    ask: Run, finding: str, service: dict[str, str]
+) -> None:
+    assert "bisected" not in ask("show", finding).stdout
+    ends = [{"revision": "r00019"}, {"revision": "r00020"}]
+    begun = urllib.request.Request(
+        f"{service['THROUGHLINE_URL']}/api/v1/bisections",
+        json.dumps({"finding": finding, "commits": ends}).encode(),
+        {
+            "Content-Type": "application/json",
+            "Authorization": f"Bearer {service['THROUGHLINE_TOKEN']}",
+        },
+    )
+    with urllib.request.urlopen(begun, timeout=10) as answer:
+        told = json.load(answer)
+    shown = ask("show", finding)
+    assert f"bisected   {told['sentence']}" in shown.stdout
+    assert told["sentence"]
 
 
 @pytest.mark.parametrize("action", ["acknowledge", "resolve", "expect", "not-reproduced"])
