@@ -68,7 +68,7 @@ def list_findings(
 def show(
     finding: FindingId, *, url: options.Url = options.DEFAULT_URL, as_json: options.Json = False
 ) -> None:
-    """Show one finding: its series, how far each moved, its bisection, and what was done with it."""
+    """Show one finding: its series, how far each moved, a bisection, and what was done with it."""
     with ServiceClient(url) as client:
         text = client.text("findings", finding)
         newest = client.text("bisections", finding=finding, limit=1)
