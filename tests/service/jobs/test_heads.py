@@ -14,7 +14,7 @@ from sqlalchemy import select, text
 from benchmarks.contracts import Status
 from service.database.session import Database, now_of
 from service.jobs import schedules
-from service.models import Revision
+from service.models import Revision, WorkerRow
 
 pytestmark = pytest.mark.both_databases
 
@@ -158,6 +158,33 @@ def test_the_worker_that_told_something_new_last_is_right(client: TestClient, fi
     assert submitted(client) == [TWO]
 
 
+def test_a_worker_that_is_behind_is_not_right_because_another_ref_of_it_moves(
+    client: TestClient, fire: Fire
+) -> None:
+    tell(client, head(ONE))
+    tell(client, head(TWO), name="w2")
+    other = head(ONE, "refs/heads/other")
+    tell(client, head(ONE), other)
+    trouble = {"targets": {"ours": "", "theirs": "No answer after 7 s."}}
+    tell(client, head(ONE), other | {"commit": TWO}, **trouble)
+    follow(client)
+    fire(1)
+    assert submitted(client) == [TWO]
+
+
+def test_a_worker_that_could_not_reach_the_repository_for_a_while_tells_nothing_new(
+    client: TestClient, fire: Fire
+) -> None:
+    tell(client, head(ONE))
+    tell(client, head(TWO), name="w2")
+    for told in ("It was not fetched yet.", "`git fetch` failed after 7 s."):
+        tell(client, targets={"ours": told})
+    follow(client)
+    tell(client, head(ONE))
+    fire(1)
+    assert submitted(client) == [TWO]
+
+
 @pytest.mark.parametrize(
     ("result", "measured"),
     [
@@ -234,6 +261,22 @@ def test_what_a_worker_said_long_ago_is_not_believed(client: TestClient, fire: F
     assert fire(11) == []
     assert "No worker with the target ours was heard of since " in shown(client)["note"]
     assert " UTC." in shown(client)["note"]
+
+
+def test_a_worker_that_claims_but_tells_no_refs_is_not_believed(
+    client: TestClient, fire: Fire, service: Database
+) -> None:
+    tell(client, head(ONE))
+    with service.writing() as session:
+        session.get_one(WorkerRow, "w1").heads_told_at = now_of(session) - timedelta(minutes=9)
+    follow(client)
+    Hand(client).claim()
+    assert fire(2) == []
+    note = shown(client)["note"]
+    assert note.startswith("It waits. Worker w1 has not told where the refs of ours are since 20")
+    assert note.endswith(" UTC; its log may say why.")
+    tell(client, head(ONE))  # as it does every few minutes: nothing moved
+    assert len(fire(2)) == 1
 
 
 def test_firing_by_hand_measures_again_or_says_why_it_cannot(
