@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 from pydantic import Field
-from sqlalchemy import Table, select, update
+from sqlalchemy import ColumnElement, Table, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks import contracts
@@ -223,20 +223,18 @@ def _set_back(session: Session, now: datetime) -> None:
 
 def _fire_row(session: Session, row: models.Schedule, now: datetime) -> Fired | None:
     seen = row.next_due_at
+    still = (
+        models.Schedule.name == row.name,
+        models.Schedule.next_due_at.is_not_distinct_from(seen),
+    )
     due_at = newest_due(row.cron, row.timezone, seen, now) if seen is not None else None
     following = next(slots(row.cron, row.timezone, now), None)
     try:
         request = None if due_at is None else _request(session, row, due_at, now)
     except errors.Unresolved as error:
-        _note(session, row, f"It waits. {error.detail}")
+        _note(session, f"It waits. {error.detail}", *still)
         return None
-    advance = (
-        update(models.Schedule)
-        .where(
-            models.Schedule.name == row.name, models.Schedule.next_due_at.is_not_distinct_from(seen)
-        )
-        .values(next_due_at=following)
-    )
+    advance = update(models.Schedule).where(*still).values(next_due_at=following)
     slot = {"schedule": row.name, "due_at": due_at, "fired_at": now, "submission_id": None}
     won = due_at is not None and insert_if_absent(session, _SLOTS, slot)
     session.execute(advance.execution_options(synchronize_session=False))
@@ -265,7 +263,7 @@ def _submit_slot(
     except errors.ServiceError as error:
         log.error("schedule %s could not submit: %s", row.name, error.detail)
         submission_id, note = None, f"It could not submit: {error.detail}"
-    _note(session, row, note)
+    _note(session, note, models.Schedule.name == row.name)
     if submission_id is None:
         return None
     filled = update(models.ScheduleRun).where(
@@ -275,12 +273,11 @@ def _submit_slot(
     return submission_id
 
 
-def _note(session: Session, row: models.Schedule, text: str) -> None:
-    """Let the schedule say what became of its newest slot."""
+def _note(session: Session, text: str, *seen: ColumnElement[bool]) -> None:
+    """Let the schedule, if it is still as it was seen, say what became of its newest slot."""
     said = contracts.line(text)
-    if row.note != said:
-        noted = update(models.Schedule).where(models.Schedule.name == row.name).values(note=said)
-        session.execute(noted)
+    noted = update(models.Schedule).where(*seen, models.Schedule.note != said).values(note=said)
+    session.execute(noted.execution_options(synchronize_session=False))
 
 
 def _request(

@@ -14,7 +14,7 @@ from sqlalchemy import select, text
 from benchmarks.contracts import Status
 from service.database.session import Database, now_of
 from service.jobs import schedules
-from service.models import Revision, WorkerRow
+from service.models import Revision, Schedule, WorkerRow
 
 pytestmark = pytest.mark.both_databases
 
@@ -277,6 +277,34 @@ def test_a_worker_that_claims_but_tells_no_refs_is_not_believed(
     assert note.endswith(" UTC; its log may say why.")
     tell(client, head(ONE))  # as it does every few minutes: nothing moved
     assert len(fire(2)) == 1
+
+
+def test_a_look_that_comes_late_does_not_overwrite_what_became_of_the_slot(
+    client: TestClient, fire: Fire, service: Database
+) -> None:
+    follow(client)
+    with service.reading() as session:
+        late = session.get_one(Schedule, "s")
+    tell(client, head(ONE))
+    fire(1)
+    tell(client, targets={"ours": "`git fetch` failed."})
+    with service.writing() as session:
+        assert schedules._fire_row(session, late, now_of(session) + timedelta(minutes=1)) is None
+    assert shown(client)["note"] == ""
+
+
+def test_who_fires_a_slot_takes_back_what_another_look_said_meanwhile(
+    client: TestClient, fire: Fire, service: Database
+) -> None:
+    follow(client)
+    with service.reading() as session:
+        seen = session.get_one(Schedule, "s")
+    fire(1)
+    assert shown(client)["note"].startswith("It waits. ")
+    tell(client, head(ONE))
+    with service.writing() as session:
+        assert schedules._fire_row(session, seen, now_of(session) + timedelta(minutes=1))
+    assert shown(client)["note"] == ""
 
 
 def test_firing_by_hand_measures_again_or_says_why_it_cannot(
