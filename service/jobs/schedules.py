@@ -28,7 +28,7 @@ from service.database.session import insert_if_absent, now_of
 from service.history import revisions
 from service.jobs import heads
 from service.jobs.explore import explore
-from service.jobs.measured_commits import has_measured
+from service.jobs.measured_commits import why_not_again
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import AcceptedSubmission, submit
 from service.schemas.jobs import ScheduleView
@@ -75,7 +75,7 @@ class ScheduleRequest(contracts.Contract):
     project. ``fixed:REVISION``: that one. ``ref:TARGET:REF``: the commit that the ref of a worker's
     target is at when the slot fires; once the schedule has measured it, it waits for the next."""
     again: contracts.Flag = False
-    """Measure a commit of a ref also when the schedule has measured it."""
+    """Measure a commit of a ref also when the schedule has measured it, or is about to."""
     requires: contracts.Labels = Field(default_factory=dict)
     explore_s: Annotated[float, Field(strict=True, ge=0, le=86_400)] = 0.0
     """Seconds of the devices that each slot may spend, after the suite, on cases near the fastest
@@ -254,9 +254,8 @@ def _submit_slot(
     follows = row.revision_rule.startswith(heads.RULE) and not row.again
     try:
         with session.begin_nested():
-            if follows and has_measured(session, request):
-                short = request.revision[: None if pins.pins_of(request.revision) else 12]
-                note = f"It submitted nothing: it has measured {short} already."
+            if follows and (why := why_not_again(session, request, now)):
+                note = f"It submitted nothing: {why}"
             else:
                 submission_id = _submit(session, row, request, now).submission_id
             _explore(session, row, request, now)
