@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +16,8 @@ from typing import Protocol, Self
 from worker.client import ClientError
 from worker.settings import REVISION
 from worker.state_dir import Occupied
+
+log = logging.getLogger(__name__)
 
 MOST_REVISIONS = 1_000
 """As many as an introduction may name."""
@@ -25,6 +30,8 @@ ENOUGH_S = 5.0
 """Longest wait for a look that is under way: what it runs ends with the worker."""
 LOOK_S = 1.0
 """Pause between two looks: a gate may follow a deployment at once."""
+TELL_AGAIN_S = 300.0
+"""Longest pause between two reports: the service believes for ten minutes where refs are."""
 
 
 class Checkouts:
@@ -109,10 +116,12 @@ class Deployments:
     """
 
     def __init__(self, checkouts: HasRevisions, tell: Callable[[], object]) -> None:
-        """Call ``tell``, which introduces the worker again, whenever the checkouts have changed."""
+        """Call ``tell``, which introduces the worker again, on a change and every few minutes."""
         self._checkouts = checkouts
         self._tell = tell
         self._reported: object = _NOTHING
+        self._told_s = -math.inf
+        """When that was, on CLOCK_MONOTONIC."""
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="deployments", daemon=True)
 
@@ -125,11 +134,21 @@ class Deployments:
         self._thread.join(ENOUGH_S)
 
     def _watch(self) -> None:
+        said = ""
         while not self._ended.wait(LOOK_S):
-            self._checkouts.refresh()
-            told = self._checkouts.told()
-            if told != self._reported:
-                # The loop that claims jobs handles an absent service, and a refusal.
-                with suppress(ClientError, Occupied):
-                    self._tell()
-                    self._reported = told
+            try:
+                self._look()
+                said = ""
+            except Exception as failed:  # the thread goes on for as long as the worker does
+                if repr(failed) != said:
+                    said = repr(failed)
+                    log.exception("The revisions here could not be told; trying again.")
+
+    def _look(self) -> None:
+        self._checkouts.refresh()
+        told = self._checkouts.told()
+        if told != self._reported or time.monotonic() - self._told_s >= TELL_AGAIN_S:
+            # The loop that claims jobs handles an absent service, and a refusal.
+            with suppress(ClientError, Occupied):
+                self._tell()
+                self._reported, self._told_s = told, time.monotonic()

@@ -81,7 +81,7 @@ def _fleet() -> None:
         sa.Column("warnings", sa.JSON(), nullable=True),
         sa.Column("targets", sa.JSON(), nullable=True),
         sa.Column("heads", sa.JSON(), nullable=True),
-        sa.Column("heads_at", NOW, nullable=True),
+        sa.Column("heads_told_at", NOW, nullable=True),
         sa.Column("first_seen_at", NOW, nullable=False),
         sa.Column("last_seen_at", NOW, nullable=False),
         sa.PrimaryKeyConstraint("name", name="pk_workers"),

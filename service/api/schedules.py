@@ -45,8 +45,9 @@ def put_schedule(
     """Make or change a schedule; it fires next at the first slot after now.
 
     With the rule `ref:TARGET:REF`, such as `ref:nanogpt:main`, a slot measures the commit at which
-    workers see the ref of their target. It waits while no worker does, and submits nothing if the
-    schedule has measured that commit, unless `again` is set. `note` says so.
+    workers see the ref of their target. It waits while no worker does. It submits nothing if the
+    schedule has measured every case at that commit with the same `requires`, awaits results of it,
+    or found within a day that it cannot be built, unless `again` is set. `note` says so.
     """
     return schedules.put(session, name, request, now)
 

@@ -2,36 +2,86 @@
 
 from __future__ import annotations
 
-from sqlalchemy import or_, select
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any, TypeAlias
+
+from sqlalchemy import Row, and_, exists, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES, Status
+from benchmarks.contracts.pins import needed_by, pins_of
+from service.history.record import facts_digest
 from service.jobs.requests import SubmissionRequest
 from service.models import Job, ResultRow, Submission
 
-_OF_THE_MACHINE = (Status.INFRA_ERROR, Status.CANCELLED)
-"""Results that say nothing of the commit: the next slot may try again."""
+_OF_THE_MACHINE = {Status.INFRA_ERROR, Status.CANCELLED, None}
+"""Ends of a job, also the one without a result, that say nothing of the commit."""
+_UNBUILDABLE_FOR = timedelta(days=1)
+"""A commit that could not be built is not tried for so long, by workers neither: its target, or
+what an index offers, may be mended meanwhile."""
+_LOOKED_AT = 20
+"""Submissions, the newest ones: each minute may bring another where a machine fails."""
+
+_JobRow: TypeAlias = Row[*tuple[Any, ...]]
 
 
-def has_measured(session: Session, request: SubmissionRequest) -> bool:
-    """Return True if the source of a request has a result of its revision and suite, or awaits one.
+def why_not_again(session: Session, request: SubmissionRequest, now: datetime) -> str:
+    """Say why the source of a request need not submit it; empty if it is to.
 
-    A commit that cannot be built counts: it would fail the same way again.
+    It is to while a case of its newest submission is not measured: a slot submits all of them
+    again. Submissions that required other labels do not count, for they were other machines.
     """
-    told = select(ResultRow.id).where(
-        ResultRow.job_id == Job.id,
-        ResultRow.counted,
-        ResultRow.status.not_in(_OF_THE_MACHINE),
-    )
-    jobs = (
-        select(Job.id)
-        .join(Submission, Submission.id == Job.submission_id)
+    rows = _jobs(session, request)
+    name = request.revision[: None if pins_of(request.revision) else 12]
+    if waiting := [row.created_at for row in rows if row.state not in FINAL_STATES]:
+        return f"it awaits results of {name} since {min(waiting):%Y-%m-%d %H:%M} UTC."
+    measured: set[str] = set()
+    unbuildable: dict[str, str] = {}
+    for _, group in groupby(rows, lambda row: (row.submission_id, row.group_id)):
+        replicates = list(group)
+        case = replicates[0].case_key
+        if failed := [row for row in replicates if row.status == Status.UNBUILDABLE]:
+            if failed[0].received_at > now - _UNBUILDABLE_FOR:
+                unbuildable[case] = failed[0].reason
+        elif _is_measured(replicates):
+            measured.add(case)
+    left = {row.case_key for row in rows if row.submission_id == rows[0].submission_id} - measured
+    if not rows or left - unbuildable.keys():
+        return ""
+    if left:
+        reason = unbuildable[min(left)]
+        return f"{name} could not be built, and is tried again after a day: {reason}"
+    return f"it has measured {name} already."
+
+
+def _is_measured(replicates: Sequence[_JobRow]) -> bool:
+    """Return True if all replicates of a case are ok, or one failed by the commit itself."""
+    ends = {row.status for row in replicates}
+    return ends == {Status.OK} or bool(ends - {Status.OK, *_OF_THE_MACHINE})
+
+
+def _jobs(session: Session, request: SubmissionRequest) -> Sequence[_JobRow]:
+    """The jobs of the newest such submissions with their results, the newest submission first."""
+    digest = facts_digest(request.requires | needed_by(request.revision))
+    newest = (
+        select(Submission.id)
         .where(
             Submission.revision == request.revision,
             Submission.suite == request.suite,
             Submission.source == request.source,
             Submission.project == (request.project or ""),
+            exists().where(Job.submission_id == Submission.id, Job.requires == digest),
         )
-        .where(or_(Job.state.not_in(FINAL_STATES), told.exists()))
+        .order_by(Submission.id.desc())
+        .limit(_LOOKED_AT)
     )
-    return session.execute(jobs.limit(1)).first() is not None
+    result = ResultRow.status, ResultRow.reason, ResultRow.received_at
+    query = (
+        select(Job.submission_id, Job.group_id, Job.case_key, Job.state, Job.created_at, *result)
+        .outerjoin(ResultRow, and_(ResultRow.job_id == Job.id, ResultRow.counted))
+        .where(Job.submission_id.in_(newest))
+        .order_by(Job.submission_id.desc(), Job.group_id, Job.id)
+    )
+    return session.execute(query).all()

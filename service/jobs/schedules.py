@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 from pydantic import Field
-from sqlalchemy import Table, select, update
+from sqlalchemy import ColumnElement, Table, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks import contracts
@@ -28,7 +28,7 @@ from service.database.session import insert_if_absent, now_of
 from service.history import revisions
 from service.jobs import heads
 from service.jobs.explore import explore
-from service.jobs.measured_commits import has_measured
+from service.jobs.measured_commits import why_not_again
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import AcceptedSubmission, submit
 from service.schemas.jobs import ScheduleView
@@ -75,7 +75,7 @@ class ScheduleRequest(contracts.Contract):
     project. ``fixed:REVISION``: that one. ``ref:TARGET:REF``: the commit that the ref of a worker's
     target is at when the slot fires; once the schedule has measured it, it waits for the next."""
     again: contracts.Flag = False
-    """Measure a commit of a ref also when the schedule has measured it."""
+    """Measure a commit of a ref also when the schedule has measured it, or is about to."""
     requires: contracts.Labels = Field(default_factory=dict)
     explore_s: Annotated[float, Field(strict=True, ge=0, le=86_400)] = 0.0
     """Seconds of the devices that each slot may spend, after the suite, on cases near the fastest
@@ -223,20 +223,18 @@ def _set_back(session: Session, now: datetime) -> None:
 
 def _fire_row(session: Session, row: models.Schedule, now: datetime) -> Fired | None:
     seen = row.next_due_at
+    still = (
+        models.Schedule.name == row.name,
+        models.Schedule.next_due_at.is_not_distinct_from(seen),
+    )
     due_at = newest_due(row.cron, row.timezone, seen, now) if seen is not None else None
     following = next(slots(row.cron, row.timezone, now), None)
     try:
         request = None if due_at is None else _request(session, row, due_at, now)
     except errors.Unresolved as error:
-        _note(session, row, f"It waits. {error.detail}")
+        _note(session, f"It waits. {error.detail}", *still)
         return None
-    advance = (
-        update(models.Schedule)
-        .where(
-            models.Schedule.name == row.name, models.Schedule.next_due_at.is_not_distinct_from(seen)
-        )
-        .values(next_due_at=following)
-    )
+    advance = update(models.Schedule).where(*still).values(next_due_at=following)
     slot = {"schedule": row.name, "due_at": due_at, "fired_at": now, "submission_id": None}
     won = due_at is not None and insert_if_absent(session, _SLOTS, slot)
     session.execute(advance.execution_options(synchronize_session=False))
@@ -256,16 +254,15 @@ def _submit_slot(
     follows = row.revision_rule.startswith(heads.RULE) and not row.again
     try:
         with session.begin_nested():
-            if follows and has_measured(session, request):
-                short = request.revision[: None if pins.pins_of(request.revision) else 12]
-                note = f"It submitted nothing: it has measured {short} already."
+            if follows and (why := why_not_again(session, request, now)):
+                note = f"It submitted nothing: {why}"
             else:
                 submission_id = _submit(session, row, request, now).submission_id
             _explore(session, row, request, now)
     except errors.ServiceError as error:
         log.error("schedule %s could not submit: %s", row.name, error.detail)
         submission_id, note = None, f"It could not submit: {error.detail}"
-    _note(session, row, note)
+    _note(session, note, models.Schedule.name == row.name)
     if submission_id is None:
         return None
     filled = update(models.ScheduleRun).where(
@@ -275,12 +272,11 @@ def _submit_slot(
     return submission_id
 
 
-def _note(session: Session, row: models.Schedule, text: str) -> None:
-    """Let the schedule say what became of its newest slot."""
+def _note(session: Session, text: str, *seen: ColumnElement[bool]) -> None:
+    """Let the schedule, if it is still as it was seen, say what became of its newest slot."""
     said = contracts.line(text)
-    if row.note != said:
-        noted = update(models.Schedule).where(models.Schedule.name == row.name).values(note=said)
-        session.execute(noted)
+    noted = update(models.Schedule).where(*seen, models.Schedule.note != said).values(note=said)
+    session.execute(noted.execution_options(synchronize_session=False))
 
 
 def _request(

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import FOLDER, Worker
 from service.database.session import insert_if_absent
 from service.errors import Conflict
-from service.jobs import eligibility
+from service.jobs import eligibility, heads
 from service.models import WorkerRow
 from service.models.project_filter import revisions_seen
 from service.schemas.jobs import WorkerView
@@ -46,8 +46,8 @@ def introduce(session: Session, worker: Worker, now: datetime) -> WorkerView:
         "last_seen_at": now,
     }
     values |= {"gpu_uuid": labels.get("gpu_uuid"), "warnings": list(worker.warnings)}
-    heads = [head.model_dump(mode="json") for head in worker.heads]
-    values |= {"targets": worker.targets, "heads": heads, "heads_at": now}
+    values |= {"targets": worker.targets, "heads_told_at": now}
+    values |= {"heads": heads.kept(worker, (), now)}
     # Two introductions may meet: one that was sent twice, or one to each replica.
     new = insert_if_absent(session, _WORKERS, {"name": worker.name, "first_seen_at": now, **values})
     row = session.get_one(WorkerRow, worker.name, with_for_update=True)
@@ -61,8 +61,8 @@ def introduce(session: Session, worker: Worker, now: datetime) -> WorkerView:
     changed = new or row.labels != labels
     row.labels, row.version, row.revisions, row.last_seen_at = labels, worker.version, has, now
     row.gpu_uuid, row.warnings = labels.get("gpu_uuid"), list(worker.warnings)
-    if (row.targets, row.heads) != (worker.targets, heads):
-        row.targets, row.heads, row.heads_at = worker.targets, heads, now
+    row.targets, row.heads_told_at = worker.targets, now
+    row.heads = heads.kept(worker, row.heads or (), now)
     session.flush()
     if changed:
         eligibility.set_worker(session, worker.name, labels)

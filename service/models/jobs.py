@@ -28,9 +28,9 @@ class WorkerRow(Base):
     targets: Mapped[dict[str, str] | None]
     """The repositories that it builds, each with what keeps it from knowing its refs."""
     heads: Mapped[list[dict[str, Any]] | None]
-    """Where the refs of its targets are."""
-    heads_at: Mapped[datetime | None]
-    """When it last told something new of them."""
+    """Where the refs of its targets are, each with ``moved_at``: when the worker first told it."""
+    heads_told_at: Mapped[datetime | None]
+    """When it last told them, whether they had moved or not."""
     first_seen_at: Mapped[datetime]
     last_seen_at: Mapped[datetime]
 

@@ -13,7 +13,7 @@ from benchmarks.contracts import Status
 from cli.revision import of_today
 from tests.worker.miniature import eventually
 from worker import checkouts as looked
-from worker.checkouts import Checkouts
+from worker.checkouts import Checkouts, Deployments
 from worker.runner import Runner
 from worker.settings import Settings
 from worker.supervisor import Station
@@ -211,3 +211,43 @@ def test_a_worker_without_a_target_says_that_it_has_no_revision_of_its_own(worke
     with worker():
         eventually(lambda: service.workers)
     assert service.workers["w1"].revisions == ()
+
+
+class Counted:
+    """Refs that change as the test says; to look at them may fail."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.fault: Exception | None = None
+
+    def refresh(self) -> None:
+        self.looks += 1
+
+    def told(self) -> dict[str, object]:
+        if self.fault:
+            raise self.fault
+        return {"heads": ()}
+
+
+def test_a_look_that_fails_is_logged_once_and_the_next_ones_go_on(monkeypatch, caplog):
+    monkeypatch.setattr(looked, "LOOK_S", 0.01)
+    refs, told = Counted(), []
+    refs.fault = OSError(24, "Too many open files")
+    with Deployments(refs, lambda: told.append(refs.looks)):
+        eventually(lambda: refs.looks > 3)
+        assert not told
+        refs.fault = None
+        eventually(lambda: told)
+    assert caplog.text.count("Too many open files") == 1
+    assert "The revisions here could not be told; trying again." in caplog.text
+
+
+def test_what_does_not_change_is_told_again_every_few_minutes(monkeypatch):
+    monkeypatch.setattr(looked, "LOOK_S", 0.01)
+    refs, told = Counted(), []
+    assert looked.TELL_AGAIN_S <= 300.0, "the service believes it for ten minutes"
+    with Deployments(refs, lambda: told.append(refs.looks)):
+        eventually(lambda: refs.looks > 5)
+        assert len(told) == 1
+        monkeypatch.setattr(looked, "TELL_AGAIN_S", 0.0)
+        eventually(lambda: len(told) > 2)

@@ -403,6 +403,20 @@ def test_refs_that_were_fetched_long_ago_are_not_told_but_why(
     assert builds.told()["targets"] == {"ours": ""}
 
 
+def test_a_fetch_that_ends_while_another_thread_looks_does_not_hide_what_was_seen(
+    commit: Commit, build: Callable[..., Builds], monkeypatch: pytest.MonkeyPatch
+):
+    first = commit(a__py="1\n")
+    builds = build()
+    builds.refresh()
+    forgotten = property(lambda _: None, lambda *_: None)
+    for name in ("_known", "_heads"):  # as if a fetch ended just after each was looked up
+        monkeypatch.setattr(Builds, name, forgotten, raising=False)
+    told = builds.told()
+    assert told["revisions"] == (first,)
+    assert heads(builds) == {"refs/heads/main": first}
+
+
 def test_a_ref_that_is_allowed_no_more_is_forgotten(
     commit: Commit, build: Callable[..., Builds], origin: Path
 ):

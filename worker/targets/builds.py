@@ -111,10 +111,11 @@ class Builds:
         """The commits that may be asked for, and where the refs of the targets are."""
         since_s = time.monotonic() - FRESH_S
         late = {name for name in self._targets if self._reached_s.get(name, -math.inf) < since_s}
-        if self._heads is None:
-            self._heads = self._all_heads()
+        known = self._heads
+        if known is None:  # a fetch, which another thread may be at, forgets them
+            self._heads = known = self._all_heads()
         targets = {name: self._trouble[name] if name in late else "" for name in self._targets}
-        heads = tuple(head for head in self._heads if head.target not in late)
+        heads = tuple(head for head in known if head.target not in late)
         if self._releases is not None:
             targets[definitions.UPSTREAM], newest = self._releases.told()
             heads = (*newest, *heads)[:MOST_HEADS]
@@ -122,9 +123,10 @@ class Builds:
 
     def revisions(self) -> tuple[str, ...]:
         """The newest commits that are known and may be asked for."""
-        if self._known is None:
-            self._known = self._newest()
-        return self._known
+        known = self._known
+        if known is None:
+            self._known = known = self._newest()
+        return known
 
     def _newest(self) -> tuple[str, ...]:
         share = MOST_REVISIONS // max(1, len(self._targets))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,10 +12,11 @@ from builders.service_hand import Hand, result_of
 from fastapi.testclient import TestClient
 from sqlalchemy import select, text
 
+from benchmarks.catalog import suites
 from benchmarks.contracts import Status
 from service.database.session import Database, now_of
 from service.jobs import schedules
-from service.models import Revision
+from service.models import Revision, Schedule, WorkerRow
 
 pytestmark = pytest.mark.both_databases
 
@@ -51,6 +53,16 @@ def submitted(client: TestClient) -> list[str]:
     """The revisions that were submitted, the first one first."""
     items = client.get(f"{API}/submissions").json()["items"]
     return [one["revision"] for one in reversed(items)]
+
+
+def end_all(client: TestClient, *statuses: Status, name: str = "w1") -> None:
+    """Let a worker post a result for every job that it gets; the last status is of all others."""
+    hand, left = Hand(client, name), list(statuses)
+    while lease := hand.claim():
+        status = left.pop(0) if len(left) > 1 else left[0]
+        hand.start(lease)
+        reason = "" if status is Status.OK else f"It ended {status}."
+        assert hand.post(lease, result_of(lease, status=status, reason=reason)).status_code == 201
 
 
 @pytest.fixture
@@ -109,6 +121,7 @@ def test_a_commit_is_measured_once_and_a_moved_ref_at_its_new_one(
     tell(client, head(ONE))
     follow(client)
     (first,) = fire(1)
+    end_all(client, Status.OK)
     (still,) = fire(2)
     assert first.submission_id
     assert still.submission_id is None
@@ -116,6 +129,7 @@ def test_a_commit_is_measured_once_and_a_moved_ref_at_its_new_one(
     assert shown(client)["note"] == "It submitted nothing: it has measured 111111111111 already."
     tell(client, head(TWO))
     assert fire(3)[0].submission_id
+    end_all(client, Status.OK)
     tell(client, head(ONE))  # a force-push back
     assert fire(4)[0].submission_id is None
     assert submitted(client) == [ONE, TWO]
@@ -133,6 +147,7 @@ def test_each_release_of_a_package_is_measured_once_where_it_can_be_made(
     tell(client, newest, **makes)
     follow(client, "ref:upstream:torch")
     assert fire(1)[0].submission_id
+    end_all(client, Status.OOM)
     assert fire(2)[0].submission_id is None
     assert shown(client)["note"] == "It submitted nothing: it has measured torch==2.12.0 already."
     with service.reading() as session:
@@ -154,6 +169,33 @@ def test_the_worker_that_told_something_new_last_is_right(client: TestClient, fi
     tell(client, head(TWO), name="w2")
     tell(client, head(ONE))  # again, as before each claim: nothing new
     follow(client)
+    fire(1)
+    assert submitted(client) == [TWO]
+
+
+def test_a_worker_that_is_behind_is_not_right_because_another_ref_of_it_moves(
+    client: TestClient, fire: Fire
+) -> None:
+    tell(client, head(ONE))
+    tell(client, head(TWO), name="w2")
+    other = head(ONE, "refs/heads/other")
+    tell(client, head(ONE), other)
+    trouble = {"targets": {"ours": "", "theirs": "No answer after 7 s."}}
+    tell(client, head(ONE), other | {"commit": TWO}, **trouble)
+    follow(client)
+    fire(1)
+    assert submitted(client) == [TWO]
+
+
+def test_a_worker_that_could_not_reach_the_repository_for_a_while_tells_nothing_new(
+    client: TestClient, fire: Fire
+) -> None:
+    tell(client, head(ONE))
+    tell(client, head(TWO), name="w2")
+    for told in ("It was not fetched yet.", "`git fetch` failed after 7 s."):
+        tell(client, targets={"ours": told})
+    follow(client)
+    tell(client, head(ONE))
     fire(1)
     assert submitted(client) == [TWO]
 
@@ -182,6 +224,92 @@ def test_only_what_says_something_of_the_commit_counts_as_measured(
         assert hand.post(lease, result_of(lease, **result)).status_code == 201
     fire(2)
     assert submitted(client) == ([ONE] if measured else [ONE, ONE])
+
+
+@pytest.mark.parametrize("left", [Status.INFRA_ERROR, Status.CANCELLED])
+def test_a_case_that_the_machine_failed_is_submitted_again_until_it_was_measured(
+    client: TestClient, fire: Fire, left: Status
+) -> None:
+    tell(client, head(ONE))
+    follow(client)
+    fire(1)
+    end_all(client, Status.OOM, left)
+    assert fire(2)[0].submission_id
+    end_all(client, left, Status.OK)  # the first case was measured the night before
+    assert fire(3)[0].submission_id is None
+    assert submitted(client) == [ONE, ONE]
+    assert shown(client)["note"] == "It submitted nothing: it has measured 111111111111 already."
+
+
+def test_half_of_the_replicates_of_a_case_are_no_measurement(
+    client: TestClient, fire: Fire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = suites.suite("smoke")
+    twice = suite.protocol.model_copy(update={"replicates": 2})
+    monkeypatch.setattr(suites, "suite", lambda _: replace(suite, protocol=twice))
+    tell(client, head(ONE))
+    follow(client)
+    fire(1)
+    end_all(client, *[Status.OK] * len(suite.cases), Status.INFRA_ERROR)
+    assert fire(2)[0].submission_id
+    end_all(client, Status.OK)
+    assert fire(3)[0].submission_id is None
+
+
+def test_what_was_measured_elsewhere_is_measured_where_the_schedule_asks_for_now(
+    client: TestClient, fire: Fire
+) -> None:
+    tell(client, head(ONE))
+    follow(client, requires={"device": "cpu"})
+    fire(1)
+    end_all(client, Status.OOM)
+    tell(client, head(ONE), name="w2", labels={"device": "cuda"})
+    follow(client, requires={"device": "cuda"})
+    assert fire(2)[0].submission_id
+    end_all(client, Status.OOM, name="w2")
+    assert fire(3)[0].submission_id is None
+    follow(client, requires={"device": "cpu"})
+    assert fire(4)[0].submission_id is None
+
+
+def test_a_commit_whose_results_are_awaited_is_not_called_measured(
+    client: TestClient, fire: Fire
+) -> None:
+    tell(client, head(ONE))
+    follow(client)
+    fire(1)
+    fire(2)
+    note = shown(client)["note"]
+    assert note.startswith("It submitted nothing: it awaits results of 111111111111 since 20")
+    assert note.endswith(" UTC.")
+    assert submitted(client) == [ONE]
+
+
+def test_a_commit_that_could_not_be_built_is_tried_again_after_a_day(
+    client: TestClient, fire: Fire, service: Database
+) -> None:
+    tell(client, head(ONE))
+    follow(client)
+    fire(1)
+    end_all(client, Status.OK, Status.UNBUILDABLE)
+    fire(2)
+    assert shown(client)["note"] == (
+        "It submitted nothing: 111111111111 could not be built, and is tried again after a day: "
+        "It ended unbuildable."
+    )
+    assert submitted(client) == [ONE]
+
+    def fire_after_a_day(minutes: float) -> list[schedules.Fired]:
+        with service.writing() as session:
+            then = now_of(session) + timedelta(days=1, minutes=minutes)
+            row = session.get_one(WorkerRow, "w1")
+            row.last_seen_at = row.heads_told_at = then
+            return schedules.fire_due(session, then)
+
+    assert fire_after_a_day(2)[0].submission_id
+    end_all(client, Status.OK)
+    assert fire_after_a_day(3)[0].submission_id is None
+    assert shown(client)["note"] == "It submitted nothing: it has measured 111111111111 already."
 
 
 @pytest.mark.parametrize(
@@ -234,6 +362,50 @@ def test_what_a_worker_said_long_ago_is_not_believed(client: TestClient, fire: F
     assert fire(11) == []
     assert "No worker with the target ours was heard of since " in shown(client)["note"]
     assert " UTC." in shown(client)["note"]
+
+
+def test_a_worker_that_claims_but_tells_no_refs_is_not_believed(
+    client: TestClient, fire: Fire, service: Database
+) -> None:
+    tell(client, head(ONE))
+    with service.writing() as session:
+        session.get_one(WorkerRow, "w1").heads_told_at = now_of(session) - timedelta(minutes=9)
+    follow(client)
+    Hand(client).claim()
+    assert fire(2) == []
+    note = shown(client)["note"]
+    assert note.startswith("It waits. Worker w1 has not told where the refs of ours are since 20")
+    assert note.endswith(" UTC; its log may say why.")
+    tell(client, head(ONE))  # as it does every few minutes: nothing moved
+    assert len(fire(2)) == 1
+
+
+def test_a_look_that_comes_late_does_not_overwrite_what_became_of_the_slot(
+    client: TestClient, fire: Fire, service: Database
+) -> None:
+    follow(client)
+    with service.reading() as session:
+        late = session.get_one(Schedule, "s")
+    tell(client, head(ONE))
+    fire(1)
+    tell(client, targets={"ours": "`git fetch` failed."})
+    with service.writing() as session:
+        assert schedules._fire_row(session, late, now_of(session) + timedelta(minutes=1)) is None
+    assert shown(client)["note"] == ""
+
+
+def test_who_fires_a_slot_takes_back_what_another_look_said_meanwhile(
+    client: TestClient, fire: Fire, service: Database
+) -> None:
+    follow(client)
+    with service.reading() as session:
+        seen = session.get_one(Schedule, "s")
+    fire(1)
+    assert shown(client)["note"].startswith("It waits. ")
+    tell(client, head(ONE))
+    with service.writing() as session:
+        assert schedules._fire_row(session, seen, now_of(session) + timedelta(minutes=1))
+    assert shown(client)["note"] == ""
 
 
 def test_firing_by_hand_measures_again_or_says_why_it_cannot(
