@@ -66,7 +66,7 @@ class Mirror:
             raise
         try:
             self._forget_others()
-        except BuildFailed as failed:
+        except (BuildFailed, OSError) as failed:
             log.warning("Refs that are not allowed any more stay until the next fetch: %s", failed)
 
     def _forget_others(self) -> None:
