@@ -64,8 +64,14 @@ class ServiceClient:
 
     def submit(self, request: Mapping[str, Any], key: str | None = None) -> schemas.Submitted:
         """Submit a suite or cases; the same ``key`` with the same request submits once."""
+        return self.submit_once(request, key)[0]
+
+    def submit_once(
+        self, request: Mapping[str, Any], key: str | None
+    ) -> tuple[schemas.Submitted, bool]:
+        """Submit it, and say whether that was done before with this ``key``."""
         answer = self._send("POST", "submissions", json=request, headers=_once(key))
-        return _read(schemas.Submitted, answer)
+        return _read(schemas.Submitted, answer), answer.status_code == 200
 
     def submission(self, submission_id: str, wait_s: float = 0.0) -> schemas.SubmissionView:
         """A submission with its jobs, at once or when it has finished within ``wait_s``."""

@@ -90,9 +90,9 @@ def git(folder: Path, *arguments: str) -> str | None:
     """Run git; None when it is not there or refuses."""
     command = ["git", "-c", "log.showSignature=false", *arguments]
     try:
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, errors="replace", check=False
-        )
+        done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
     except OSError:
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    # As bytes: text would turn a CR, which a title may hold, into the end of a line.
+    said = done.stdout.decode(errors="replace").strip()
+    return said if done.returncode == 0 else None

@@ -62,8 +62,7 @@ class Runner:
         except TargetAbsent as absent:
             return self._without_code(spec, absent)
         except OSError as error:
-            sentence = f"This worker could not run the job: {error}. Check its disk and settings."
-            return without_numbers(spec, Status.INFRA_ERROR, sentence)
+            return _not_run(spec, error)
 
     def _without_code(self, spec: JobSpec, absent: TargetAbsent) -> Result:
         """The result of a job whose code cannot be had; of a pair it says which side's."""
@@ -78,6 +77,8 @@ class Runner:
             target_of(self._settings, revision)
         except TargetAbsent as absent:
             return without_numbers(spec, absent.status, str(absent), absent.build_log)
+        except OSError as error:
+            return _not_run(spec, error)
         sentence = f"Not measured: the other revision of its pair, {other}, cannot be built."
         return without_numbers(spec, Status.INFRA_ERROR, sentence)
 
@@ -96,3 +97,8 @@ class Runner:
         until_s = min(time.monotonic() + spec.timeout_s, local.until_s)
         first_c = self.station.device.temperature_c()
         return Launch(spec, target, folder, until_s, watch, first_c, caches, local)
+
+
+def _not_run(spec: JobSpec, error: OSError) -> Result:
+    sentence = f"This worker could not run the job: {error}. Check its disk and settings."
+    return without_numbers(spec, Status.INFRA_ERROR, sentence)

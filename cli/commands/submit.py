@@ -60,7 +60,8 @@ def submit(
     revision: options.Revision = None,
     commits: Range = None,
     again: Annotated[
-        bool, typer.Option("--again", help="With --range: also commits that were submitted before.")
+        bool,
+        typer.Option("--again", help="With --range: also what was submitted before, or cancelled."),
     ] = False,
     yes: Annotated[
         bool, typer.Option("--yes", help=f"With --range: also more than {UNASKED} commits.")
@@ -88,7 +89,7 @@ def submit(
 
     By default the revision is the commit that the current folder has checked out, with +dirty when
     tracked files differ from it. With --wait the exit code is 1 if a case failed. --range submits
-    pushed commits; those with a submission of the same suite or case are skipped.
+    pushed commits; those that a --range with the same options submitted before are skipped.
     """
     given = {
         "only": only or None,

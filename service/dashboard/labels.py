@@ -25,7 +25,8 @@ STATUSES = {
     Status.GARBAGE: "The measuring process ended without printing a result.",
     Status.TIMEOUT: "The measuring process hung or ran past the job's time limit.",
     Status.CANCELLED: "The job was cancelled before it could finish.",
-    Status.INFRA_ERROR: "The machine or the service failed, not the workload.",
+    Status.INFRA_ERROR: "The machine, the service or the other side of its pair failed, not the "
+    "workload.",
 }
 
 TITLES = {

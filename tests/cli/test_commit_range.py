@@ -15,6 +15,7 @@ from builders.forked import ForkServer
 from cli import commit_range
 from cli.commit_range import commits_of
 from cli.exits import Exit, Stop
+from cli.revision import checked_out
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 SMOKE = ("submit", "smoke", "--require", "pool=none")
@@ -95,6 +96,19 @@ def test_what_is_no_range_says_why(checkout: Path, line: list[str], text: str, s
     assert stopped.value.code is Exit.USAGE
 
 
+def test_a_title_may_hold_the_end_of_a_line_of_another_system(
+    checkout: Path, line: list[str]
+) -> None:
+    tree = git(checkout, "rev-parse", "HEAD^{tree}")
+    odd = git(checkout, "commit-tree", tree, "-p", "HEAD", "-m", "fixed\rand more")
+    [version] = commits_of(f"main..{odd}", checkout, sure=False)
+    assert (version.revision, version.title) == (odd, "fixed and more")
+    git(checkout, "switch", "-q", "--detach", odd)
+    here = checked_out(checkout)
+    assert here is not None
+    assert here.title == "fixed and more"
+
+
 def test_outside_a_checkout_there_is_no_range(tmp_path: Path) -> None:
     with pytest.raises(Stop, match="is no git checkout"):
         commits_of("a..b", tmp_path, sure=False)
@@ -169,13 +183,13 @@ def test_each_commit_is_submitted_once(line: list[str], throughline: Run) -> Non
     assert len(listed(throughline)) == 4
 
 
-def test_what_was_cancelled_or_quick_or_of_another_case_does_not_count(
+def test_what_was_quick_or_of_another_case_does_not_count(
     line: list[str], throughline: Run
 ) -> None:
-    last = ("--range", f"{line[2]}..main", "--require", "pool=none", "--json")
+    last = ("--range", f"{line[2]}..main", "--json")
 
-    def submitted(*arguments: str) -> list[Any]:
-        done = throughline("submit", *arguments, *last)
+    def submitted(*arguments: str, require: str = "pool=none") -> list[Any]:
+        done = throughline("submit", *arguments, *last, "--require", require)
         assert done.returncode == Exit.OK, done.stderr
         made: list[Any] = json.loads(done.stdout)
         return made
@@ -188,9 +202,16 @@ def test_what_was_cancelled_or_quick_or_of_another_case_does_not_count(
     assert submitted("unet", "--preset", "tiny")
     assert submitted("smoke", "--only", "nanogpt")
     assert submitted("smoke", "--only", "unet")
+    assert submitted("smoke"), "a part of it was measured, and not all"
+    assert submitted("smoke", "--project", "red")
+    assert submitted("smoke", "--project", "blue")
+    assert submitted("smoke", "--project", "red") == []
+    assert submitted(*bf16, "--project", "red"), "another project measures it for itself"
+    assert submitted(*bf16, require="device=cuda"), "it was measured elsewhere"
     for job in first["jobs"]:
         throughline("jobs", "cancel", job["id"])
-    assert submitted(*bf16)
+    assert submitted(*bf16) == []
+    assert submitted(*bf16, "--again"), "what was cancelled is submitted when that is asked for"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -18,6 +19,8 @@ from benchmarks.contracts import MOST_HEADS, Status, Worker
 from cli.commands.worker import build as build_command
 from cli.exits import Exit
 from cli.exits import Stop as CommandStop
+from worker import runner
+from worker.child.containment import Containment, guarded, obstacle_to_namespaces
 from worker.runner import Runner
 from worker.settings import Settings
 from worker.supervisor import Station
@@ -28,6 +31,7 @@ from worker.targets.builds import Builds
 from worker.targets.commands import BuildFailed, BuildLimits, Unbuildable
 from worker.targets.definitions import BadTargets, Repository
 from worker.targets.mirror import Mirror
+from worker.targets.target import Target, target_of
 
 CHILD = Path(__file__).with_name("scripted_child.py")
 TELLS = """
@@ -135,6 +139,30 @@ def test_only_commits_that_allowed_refs_reach_are_built(
         builds._fetch("ours", 60.0)
     with pytest.raises(BuildFailed, match=r"is in no repository of this worker's targets \(ours\)"):
         builds.folder_of(lost)
+
+
+def test_refs_that_are_allowed_no_more_go_all_at_once_and_a_fetch_without_that_is_one(
+    commit: Commit, build: Callable[..., Builds], origin: Path, monkeypatch: pytest.MonkeyPatch
+):
+    one = commit(a__py="1\n")
+    for number in range(5):
+        git(origin, "branch", f"b{number}")
+    assert build().folder_of(one)
+    asked: list[str] = []
+    full = [OSError(28, "No space left on device"), BuildFailed("`git update-ref` failed: full")]
+    run = mirrors.run
+
+    def spy(command: list[str], *rest: Any, **more: Any) -> str:
+        asked.append(" ".join(command))
+        if "update-ref" in command and full:
+            raise full.pop()
+        return run(command, *rest, **more)
+
+    monkeypatch.setattr(mirrors, "run", spy)
+    builds = build(refs=["refs/heads/main"])
+    assert [builds._fetch("ours", 60.0) for _ in range(3)] == ["", "", ""]
+    assert sum("update-ref" in one for one in asked) == 3, "one for each fetch"
+    assert heads(builds) == {"refs/heads/main": one}
 
 
 def test_a_tag_that_moved_moves_no_commit(
@@ -313,6 +341,42 @@ def test_a_command_that_hangs_ends_with_all_that_it_started(tmp_path: Path):
     assert not [line for line in lines if seconds in line]
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "git@x: Permission denied (publickey).\nfatal: Could not read from remote repository."
+            "\n\nPlease make sure you have the correct access rights\nand the repository exists.",
+            "git@x: Permission denied (publickey). / fatal: Could not read from remote repository.",
+        ),
+        (
+            "error: Failed to download `x==1`\n  cause: Hash mismatch for `x==1`\n\n  Expected:\n"
+            "    sha256:1\n\n  Computed:\n    sha256:2\n\nhint: `x` was included because ...",
+            "error: Failed to download `x==1` / cause: Hash mismatch for `x==1` / Expected:",
+        ),
+        ("one\ntwo\nthree\nfour", "two / three / four"),
+    ],
+)
+def test_a_failure_quotes_its_cause(tmp_path: Path, said: str, told: str):
+    script = f"import sys; sys.exit({said!r})"
+    with pytest.raises(BuildFailed) as failed:
+        commands.run([sys.executable, "-c", script], BuildLimits(20.0), tmp_path / "log")
+    assert str(failed.value).endswith(f" failed: {told}")
+
+
+@pytest.mark.parametrize("containment", list(Containment))
+def test_a_build_gives_way_to_what_is_measured(tmp_path: Path, containment: Containment):
+    if containment is Containment.PID_NAMESPACE and (why := obstacle_to_namespaces()):
+        pytest.skip(why)
+    asks = [sys.executable, "-c", "import os; print(os.nice(0))"]
+    if containment is Containment.PROCESS_GROUP:
+        told = commands.run(asks, BuildLimits(20.0), tmp_path / "log")
+    else:
+        command = [*guarded(containment, commands.TASKS, gives_way=True), *asks]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert told == "19\n"
+
+
 def test_a_build_sees_no_token_and_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for name in ("THROUGHLINE_TOKEN", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "GIT_DIR"):
         monkeypatch.setenv(name, "secret")
@@ -396,7 +460,8 @@ def test_refs_that_were_fetched_long_ago_are_not_told_but_why(
     monkeypatch.setattr(made, "FRESH_S", 0.0)
     told = builds.told()
     assert told["heads"] == ()
-    assert str(told["targets"]).startswith("{'ours': '`git fetch` failed: ")
+    assert isinstance(told["targets"], dict)
+    assert told["targets"]["ours"].startswith("`git fetch` failed: fatal: '")
     origin.with_name("gone").rename(origin)
     monkeypatch.setattr(made, "FRESH_S", 600.0)
     builds.refresh()
@@ -506,6 +571,21 @@ def test_what_cannot_be_installed_is_told_with_uvs_words_and_leaves_nothing(
         ("Failed to download distribution due to network timeout.", False),
         ("error: HTTP status server error (503 Service Unavailable)", False),
         ("error: failed to write: No space left on device (os error 28)", False),
+        ("Cannot contain /x/uv in a process_group: [Errno 11] Resource temporarily ...", False),
+        ("Cannot start /x/uv: Text file busy.", False),
+        ("error: ThreadPoolBuildError { kind: IOError(Os { code: 11 }) }", False),
+        ("  cause: HTTP status client error (407 Proxy Authentication Required) for url", False),
+        ("error: No interpreter found at path `/x/python`", False),
+        ("error: No solution found\nhint: ... valid authentication credentials (401", False),
+        ("error: No solution found\nhint: An index ... the credentials are valid.", False),
+        ("error: No solution found when resolving dependencies", True),
+        ("error: The lockfile at `uv.lock` uses an unsupported schema version (v9, but ...", False),
+        ("error: Distribution `x` can't be installed because it is marked as `--no-build`", True),
+        ("error: Failed to download `x==1`\n  cause: Hash mismatch for `x==1`", True),
+        ("error: Failed to download `x==1`\n  cause: The wheel is invalid: Missing", True),
+        ("error: ... which is incompatible with the project's Python requirement: `>=4`", True),
+        ("error: Failed to parse: pyproject.toml", True),
+        ("error: Frozen lockfile discovery requires a lockfile with revision 5 or later", True),
         ("", False),
     ],
 )
@@ -679,6 +759,26 @@ def test_of_a_pair_the_side_that_cannot_be_built_is_told_from_the_other(
     other = sides.popitem()[1]
     assert other.status is Status.INFRA_ERROR
     assert other.reason == f"Not measured: the other revision of its pair, {bad}, cannot be built."
+
+
+def test_a_disk_that_fills_while_a_side_is_built_ends_no_worker(
+    chosen: Settings, commit: Commit, contained, job, onlooker, origin: Path, monkeypatch
+):
+    good = commit(a__py="1\n")
+    (origin / "link").symlink_to("/etc/passwd")
+    bad = commit()
+
+    def full(settings: Settings, revision: str) -> Target:
+        if revision == good:
+            raise OSError(28, "No space left on device")
+        return target_of(settings, revision)
+
+    monkeypatch.setattr(runner, "target_of", full)
+    spec = job("turned", revision=bad, duet={"baseline": good, "baseline_first": True})
+    result = Runner(chosen, Station(chosen, contained)).run(spec, onlooker)
+    assert result.baseline
+    assert (result.status, result.baseline.status) == (Status.UNBUILDABLE, Status.INFRA_ERROR)
+    assert "No space left on device" in result.baseline.reason
 
 
 def test_two_sources_of_revisions_exclude_one_another(tmp_path: Path):

@@ -94,12 +94,16 @@ def obstacle_to_namespaces() -> str:
     return tried.stderr.strip() or f"the trial ended with {tried.returncode}"
 
 
-def guarded(containment: Containment, tasks: int, hidden: Hidden | None = None) -> tuple[str, ...]:
+def guarded(
+    containment: Containment, tasks: int, hidden: Hidden | None = None, *, gives_way: bool = False
+) -> tuple[str, ...]:
     """Return the words to put before a command so that nothing of it outlives this process.
 
     ``tasks`` is the most processes and threads, where the kernel can limit them. ``hidden`` are
-    files that the command must not see, where it has a namespace.
+    files that the command must not see, where it has a namespace. What ``gives_way`` gets the
+    processor only when nobody else wants it.
     """
     interpreter = (sys.executable, "-I", "-S", guard.__file__)
     places = hidden.arguments if hidden is not None else ()
-    return *interpreter, str(os.getpid()), containment.value, str(tasks), *places, "--"
+    way = (guard.GIVES_WAY,) if gives_way else ()
+    return *interpreter, str(os.getpid()), containment.value, str(tasks), *places, *way, "--"

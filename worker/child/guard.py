@@ -1,7 +1,8 @@
 """Stands between a worker and its child, and lets nothing of the child outlive either of them.
 
-``guard.py PARENT_PID CONTAINMENT TASKS [hide=PATH | keep=PATH] ... -- COMMAND ...``. Run as a file,
-so that it needs no package on the path; it sleeps in the kernel while the child measures.
+``guard.py PARENT_PID CONTAINMENT TASKS [hide=PATH | keep=PATH | gives_way] ... -- COMMAND ...``.
+Run as a file, so that it needs no package on the path; it sleeps in the kernel while the child
+measures.
 
 ``process_group``: the guard is a subreaper, so whatever the child starts stays below it, in other
 sessions too. When the child ends, or the worker dies, it kills all of that.
@@ -50,6 +51,9 @@ FEWEST_TASKS = 301
 PID_MAX_IS_PRIVATE = (6, 14)
 """The first Linux with a pid_max for each namespace; older ones have one for the machine."""
 
+GIVES_WAY, LAST_IN_LINE = "gives_way", 19
+"""The word that asks for the niceness with which builds run beside a measurement."""
+
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -59,6 +63,8 @@ def main() -> NoReturn:
     places, command = rest[: rest.index("--")], rest[rest.index("--") + 1 :]
     signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)
     try:
+        if GIVES_WAY in places:
+            os.setpriority(os.PRIO_PROCESS, 0, LAST_IN_LINE)
         if containment == "pid_namespace":
             status = in_namespace(int(parent), int(tasks), places, command)
         else:
@@ -220,6 +226,7 @@ def become(command: list[str], parent: int) -> NoReturn:
         if os.getppid() != parent:
             os._exit(1)
         os.setsid()
+        keep_niceness()
         Path("/proc/self/oom_score_adj").write_text(str(FIRST_TO_DIE), encoding="ascii")
         for number in IGNORED_BY_PYTHON:
             signal.signal(number, signal.SIG_DFL)
@@ -227,6 +234,13 @@ def become(command: list[str], parent: int) -> NoReturn:
         os.execvp(command[0], command)  # noqa: S606 - no shell is the point
     except OSError as error:
         refuse(f"Cannot start {command[0]}: {error.strerror}.")
+
+
+def keep_niceness() -> None:
+    """Let this process's niceness count beside other sessions too: Linux may group by session."""
+    if (niceness := os.getpriority(os.PRIO_PROCESS, 0)) > 0:
+        with suppress(OSError):
+            Path("/proc/self/autogroup").write_text(str(niceness), encoding="ascii")
 
 
 def await_child(child: int, parent: int) -> int:

@@ -19,6 +19,8 @@ from worker.child.resource_limits import fits
 LOOK_S = 1.0
 LAST_LINES = 3
 """Lines of a log that a failure quotes."""
+_BOILERPLATE = ("Please make sure you have the correct access rights", "and the repository exists.")
+"""git's last words whenever it cannot reach a repository; the cause stands before them."""
 KEPT_LINES = 40
 """Lines of a log that go with a failure, as its job's log."""
 LOG_KEPT_B = 2**20
@@ -68,23 +70,31 @@ def run(
     log: Path,
     more: Mapping[str, str] | None = None,
     place: Path | None = None,
+    typed: str = "",
 ) -> str:
     """Run a command to its end and return what it printed; its errors go to ``log``.
 
-    Whatever it starts ends with it, and with this process.
+    It reads what is ``typed``. Whatever it starts ends with it, and with this process, and gives
+    way to what is measured beside it.
 
     Raises:
         BuildFailed: it cannot be started, fails, or takes too long or too much.
     """
     name = " ".join([Path(command[0]).name, *_subcommand(command)])
     mode = "wb" if log.exists() and log.stat().st_size > LOG_KEPT_B else "ab"
-    with log.open(mode) as said, tempfile.TemporaryFile() as printed:
+    with (
+        log.open(mode) as said,
+        tempfile.TemporaryFile() as printed,
+        tempfile.TemporaryFile() as read,
+    ):
         from_b = said.tell()
+        read.write(typed.encode())
+        read.seek(0)
         process = subprocess.Popen(
-            [*guarded(Containment.PROCESS_GROUP, TASKS), *command],
+            [*guarded(Containment.PROCESS_GROUP, TASKS, gives_way=True), *command],
             cwd=place,
             env=environment() | dict(more or {}),
-            stdin=subprocess.DEVNULL,
+            stdin=read,
             stdout=printed,
             stderr=said,
             start_new_session=True,
@@ -152,4 +162,8 @@ def _last_lines(log: Path, from_b: int) -> list[str]:
 
 
 def _last_words(lines: Sequence[str]) -> str:
-    return " / ".join(line.strip() for line in lines[-LAST_LINES:]) or "it said nothing."
+    """The lines that say what failed: uv explains its error after it, git before the end."""
+    told = [said for line in lines if (said := line.strip()) and said not in _BOILERPLATE]
+    errors = (place for place, said in enumerate(told) if said.startswith("error:"))
+    first = next(errors, max(0, len(told) - LAST_LINES))
+    return " / ".join(told[first : first + LAST_LINES]) or "it said nothing."

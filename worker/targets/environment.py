@@ -26,13 +26,15 @@ _SYNC = (
 """From the lock as it is, and from wheels: no code of the repository or of a package runs. Its own
 configuration is left out: it names folders to write to, and has the new Python started."""
 LARGEST_LOCK_B = 32 * 2**20
-_NOT_ITS_FAULT = re.compile(
-    r"error sending request|response body|dns error|\bconnect(ion|ing)?\b|\bnetwork\b|timed? ?out"
-    r"|\bretries\b|unreachable|certificate|server error|too many requests|unauthorized|forbidden"
-    r"|\(os error|out of memory|allocat",
+_ITS_FAULT = re.compile(
+    r"failed to parse:? `?(uv\.lock|pyproject\.toml)|requires a lockfile|no `pyproject\.toml` found"
+    r"|can't be installed because|\bno wheels?\b|no solution found|hash mismatch|wheel is invalid"
+    r"|incompatible with the project's python requirement",
     re.IGNORECASE,
 )
-"""uv's words where an index, the way to it or the machine failed: the next try may succeed."""
+"""uv's words where what it was asked for is at fault. All else may succeed the next time."""
+_NO_ACCESS = "credentials"
+"""uv finds no solution either where an index lets it see nothing, and then hints at this."""
 
 
 class Uv:
@@ -118,8 +120,8 @@ def environment_of(files: Path, repository: Repository, python: str, kept: Path,
 
 def _is_its_own(failed: BuildFailed) -> bool:
     """Return True if the revision is at fault, and not the network or the machine."""
-    told = failed.log and not _NOT_ITS_FAULT.search(failed.log)
-    return isinstance(failed, TooMuch) or bool(told)
+    told = _ITS_FAULT.search(failed.log) is not None and _NO_ACCESS not in failed.log
+    return isinstance(failed, TooMuch) or told
 
 
 def _uv() -> str:

@@ -5,6 +5,7 @@ No hook runs, no submodule is fetched, no large file is downloaded, and no link 
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from pathlib import Path
 from worker.child.resource_limits import fits
 from worker.targets.commands import BuildFailed, BuildLimits, TooMuch, Unbuildable, run
 from worker.targets.definitions import Repository
+
+log = logging.getLogger(__name__)
 
 COMMIT = re.compile(r"[0-9a-f]{7,40}")
 """A commit as people and CI name it, whole or abbreviated."""
@@ -61,13 +64,20 @@ class Mirror:
                 with suppress(OSError):
                     part.unlink()
             raise
-        self._forget_others()
+        try:
+            self._forget_others()
+        except (BuildFailed, OSError) as failed:
+            log.warning("Refs that are not allowed any more stay until the next fetch: %s", failed)
 
     def _forget_others(self) -> None:
         """Delete the refs that were allowed once: they would still reach their commits."""
-        for ref in self._git("for-each-ref", "--format=%(refname)").split():
-            if not any(fnmatchcase(ref, pattern) for pattern in self._repository.refs):
-                self._git("update-ref", "-d", ref)
+        others = [
+            ref
+            for ref in self._git("for-each-ref", "--format=%(refname)").split()
+            if not any(fnmatchcase(ref, pattern) for pattern in self._repository.refs)
+        ]
+        if others:
+            self._git("update-ref", "--stdin", typed="".join(f"delete {ref}\n" for ref in others))
 
     def commit(self, name: str) -> str | None:
         """The whole id of a commit that an allowed ref reaches; None if there is no such one."""
@@ -154,10 +164,10 @@ class Mirror:
                 raise Unbuildable(f"its link {path[:200]} is too long.")
             yield path, self._git("cat-file", "blob", blob)
 
-    def _git(self, *arguments: str, limits: BuildLimits | None = None) -> str:
+    def _git(self, *arguments: str, limits: BuildLimits | None = None, typed: str = "") -> str:
         there = f"--git-dir={self._folder}"
         limits = limits or BuildLimits(self._repository.build_s)
-        return run([*_GIT, there, *arguments], limits, self._log, _AS_IT_IS)
+        return run([*_GIT, there, *arguments], limits, self._log, _AS_IT_IS, typed=typed)
 
 
 def _leads_out(path: str, to: str) -> bool:

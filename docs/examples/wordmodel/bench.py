@@ -51,7 +51,7 @@ def fused_loss(model: nn.Module, batch: Batch) -> Tensor:
 def cuda_loss(model: nn.Module, batch: Batch) -> Tensor:
     """The same by that operator in CUDA C++."""
     words, following = windows(*batch)
-    return cuda_kernels.cross_entropy(model(words), following)
+    return cross_entropy(model(words), following, cuda_kernels.LIBRARY)
 
 
 def with_cuda(recipe: Recipe, context: Context) -> Recipe:

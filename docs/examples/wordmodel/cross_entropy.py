@@ -14,8 +14,10 @@ import torch
 from torch import Tensor
 from torch.library import custom_op, register_autograd, register_fake
 
+LIBRARY = "wordmodel"
 
-@custom_op("wordmodel::cross_entropy", mutates_args=(), device_types="cpu")
+
+@custom_op(f"{LIBRARY}::cross_entropy", mutates_args=(), device_types="cpu")
 def loss_of_rows(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """Loss and logarithm of the sum of exponentials of each row, from [N, V] and int64 [N]."""
     wide = logits.to(_accumulated(logits))
@@ -23,7 +25,7 @@ def loss_of_rows(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     return sums - wide.gather(1, targets[:, None])[:, 0], sums
 
 
-@custom_op("wordmodel::cross_entropy_gradient", mutates_args=(), device_types="cpu")
+@custom_op(f"{LIBRARY}::cross_entropy_gradient", mutates_args=(), device_types="cpu")
 def gradient_of_logits(gradient: Tensor, logits: Tensor, targets: Tensor, sums: Tensor) -> Tensor:
     """Gradient of the logits, [N, V], from that of each row's loss, [N]."""
     probabilities = (logits.to(sums.dtype) - sums[:, None]).exp()
@@ -59,7 +61,7 @@ def _keep(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, Tensor]
     ctx.save_for_backward(*inputs, output[1])
 
 
-describe("wordmodel")
+describe(LIBRARY)
 
 if find_spec("triton") is not None:
     from wordmodel import triton_kernels
@@ -71,7 +73,7 @@ if find_spec("triton") is not None:
     gradient_of_logits.register_kernel(devices, triton_kernels.gradient_of_logits)
 
 
-def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """Mean loss of logits [N, V] against the words [N] that follow."""
-    losses: Tensor = loss_of_rows(logits, targets)[0]
+def cross_entropy(logits: Tensor, targets: Tensor, library: str = LIBRARY) -> Tensor:
+    """Mean loss of logits [N, V] against the words [N] that follow, by a library's operators."""
+    losses: Tensor = getattr(torch.ops, library).cross_entropy(logits, targets)[0]
     return losses.mean()

@@ -6,7 +6,6 @@ import hashlib
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from benchmarks.catalog.catalog import Refused
 from benchmarks.data.cache import made_once
@@ -43,9 +42,3 @@ def _build(folder: Path) -> None:
         raise Refused("kernel=cuda needs nvcc on the PATH, or CUDA's folder in CUDA_HOME.")
     options = {"build_directory": str(folder), "is_python_module": False}
     cpp_extension.load(LIBRARY, [str(SOURCE)], **options)
-
-
-def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """Mean loss of logits [N, V] against the words [N] that follow."""
-    losses: Tensor = torch.ops.wordmodel_cuda.cross_entropy(logits, targets)[0]
-    return losses.mean()

@@ -173,3 +173,19 @@ def test_a_job_without_a_result_leaves_both_sides_missing(gate: GateHand) -> Non
         ("baseline", False),
         ("contender", False),
     ]
+
+
+def test_the_page_of_a_side_whose_other_cannot_be_built_accuses_not_only_the_machine(
+    gate: GateHand,
+) -> None:
+    told = gate.start(duet=True)
+    lease = gate.worker.must_claim()
+    gate.worker.start(lease)
+    reason = "Not measured: the other revision of its pair, old, cannot be built."
+    bad = measured(lease, 1.0, status=Status.UNBUILDABLE)
+    result = measured(lease, 1.0, status=Status.INFRA_ERROR, reason=reason)
+    gate.worker.post(lease, result.model_copy(update={"baseline": bad}))
+    used = gate.read(told["id"])["so_far"]["used"]
+    page = gate.client.get(f"/runs/{used[0]['result_id']}").text
+    assert "the other side of its pair failed" in page
+    assert reason in page
