@@ -603,6 +603,58 @@ def test_only_what_is_the_commits_own_fault_makes_it_unbuildable(
     assert build(install="uv-sync").folder_of(one, anew=True)
 
 
+NEEDS = f"""{LOCK}dependencies = [{{ name = "y" }}]
+
+[[package]]
+name = "y"
+version = "1"
+"""
+Y = 'source = { registry = "http://127.0.0.1:9/simple" }\n'
+
+
+@pytest.mark.parametrize(
+    ("lock", "project", "its_own"),
+    [
+        ("version = [", PROJECT, True),
+        (LOCK, "[project", True),
+        (f"{NEEDS}{Y}", f'{PROJECT}dependencies = ["y"]\n', True),
+        (
+            f'{NEEDS}{Y}wheels = [{{ url = "http://127.0.0.1:9/y-1-py3-none-any.whl", '
+            f'hash = "sha256:{"0" * 64}" }}]\n',
+            f'{PROJECT}dependencies = ["y"]\n',
+            False,
+        ),
+    ],
+    ids=["a broken lock", "a broken project", "no wheel", "an index that is away"],
+)
+def test_uv_itself_says_whose_fault_it_is(
+    commit: Commit,
+    build: Callable[..., Builds],
+    monkeypatch: pytest.MonkeyPatch,
+    lock: str,
+    project: str,
+    its_own: bool,
+):
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    one = commit(uv__lock=lock, pyproject__toml=project)
+    with pytest.raises(BuildFailed, match="`uv sync` failed: ") as told:
+        build(install="uv-sync").folder_of(one)
+    assert isinstance(told.value, Unbuildable) is its_own, told.value
+
+
+def test_uv_itself_makes_an_environment_that_commits_share(
+    commit: Commit, build: Callable[..., Builds]
+):
+    builds = build(install="uv-sync")
+    one = commit(uv__lock=LOCK, pyproject__toml=PROJECT)
+    folders = [builds.folder_of(each) for each in (one, commit(a__py="2\n"))]
+    places = {folder and (folder / ".venv").resolve() for folder in folders}
+    assert len(places) == 1
+    (place,) = places
+    assert place is not None
+    assert subprocess.run([place / "bin" / "python", "-c", ""], check=True).returncode == 0
+
+
 def test_a_commit_that_could_not_be_built_is_tried_again_once_something_changed(
     commit: Commit, build: Callable[..., Builds], monkeypatch: pytest.MonkeyPatch
 ):

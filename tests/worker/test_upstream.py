@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import zipfile
 from collections.abc import Callable
@@ -53,8 +52,6 @@ main()
 def uv(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """uv itself where it is installed, and something that stands in for it."""
     if request.param == "uv":
-        if shutil.which("uv") is None:
-            pytest.skip("uv is not installed")
         config = tmp_path / "uv.toml"
         config.write_text("[pip]\nno-index = true\n")
         monkeypatch.setenv("UV_CONFIG_FILE", str(config))
