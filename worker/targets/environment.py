@@ -120,7 +120,8 @@ def environment_of(files: Path, repository: Repository, python: str, kept: Path,
 
 def _is_its_own(failed: BuildFailed) -> bool:
     """Return True if the revision is at fault, and not the network or the machine."""
-    told = _ITS_FAULT.search(failed.log) is not None and _NO_ACCESS not in failed.log
+    said = " ".join(failed.log.split())  # uv wraps its lines, at 80 characters
+    told = _ITS_FAULT.search(said) is not None and _NO_ACCESS not in said
     return isinstance(failed, TooMuch) or told
 
 
