@@ -71,7 +71,7 @@ class RealLengths(Protocol):
     are counted the loss ignores padding, as `ignore_index` does, and is a mean over the rest;
     nothing else may depend on padding."""
     counted: str = "lengths"
-    """What throughput counts: ``lengths``, an item for each token, or ``samples``, the recipe's
+    """Counted by throughput: ``lengths``, an item for each token, or ``samples``, the recipe's
     ``items_per_sample`` for each image. Of a data set that does not say, lengths."""
 
 

@@ -1,4 +1,4 @@
-"""What is bisected: a range of this checkout, or the one of a finding."""
+"""Finds the commits to bisect: a range of this checkout, or the one of a finding."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class ToldProbes:
 
 
 def probe_words(probe: ProbeView, view: BisectionView) -> str:
-    """What one pair showed."""
+    """Say in a line what a pair showed."""
     commit, beside = (
         formats.revision(view.commits[place].revision) for place in (probe.commit, probe.beside)
     )

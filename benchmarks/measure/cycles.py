@@ -97,7 +97,7 @@ class Pad:
     items: frozenset[int] = frozenset()
     """Sums of lengths that a batch may have; any, if there are none."""
     counted: str = "lengths"
-    """What throughput counts, as a `RealLengths` says."""
+    """Counted by throughput: ``lengths`` or ``samples``, as in `RealLengths`."""
 
     def __call__(self, samples: Sequence[Sequence[Tensor]]) -> Batch:
         """Fill up to the least length of ``to`` that is enough.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -15,8 +14,9 @@ from service.analysis import gate
 from service.analysis.gate import Decision
 from service.analysis.statement import Statement, state
 from service.comparisons import comparison_jobs, forecasts, worker_choice
+from service.comparisons.each_running import advance_each
 from service.database.prepared import session_on
-from service.database.session import Database, now_of, rows
+from service.database.session import Database, rows
 from service.errors import NotFound
 from service.jobs import expiry
 from service.models import ComparisonJob, ComparisonRow, ComparisonState, Job
@@ -29,23 +29,9 @@ NONE_KNOWN = "There is no such comparison; GET /api/v1/comparisons lists them."
 
 
 def advance_after(database: Database, after: str) -> Iterator[tuple[str, bool]]:
-    """Move running comparisons on, each in its own transaction, those behind ``after`` first.
-
-    Yields the id of each that was moved on, and whether that decided it.
-    """
-    with database.reading() as session:
-        running = select(ComparisonRow.id).where(ComparisonRow.state == ComparisonState.RUNNING)
-        ids = session.scalars(running.order_by(ComparisonRow.id)).all()
-    first = bisect_right(ids, after)
-    for comparison_id in (*ids[first:], *ids[:first]):
-        was_decided = False
-        try:
-            with database.writing() as session:
-                was_decided = advance(session, comparison_id, now_of(session))
-        except Exception:
-            # One that cannot be moved on must not hold the others up.
-            log.exception("comparison %s could not be moved on; trying again", comparison_id)
-        yield comparison_id, was_decided
+    """Move running comparisons on, those behind ``after`` first; yield each, and if it ended."""
+    running = select(ComparisonRow.id).where(ComparisonRow.state == ComparisonState.RUNNING)
+    return advance_each(database, running.order_by(ComparisonRow.id), after, advance, "comparison")
 
 
 def move_on_after(connection: Connection, comparison_id: str, now: datetime) -> None:

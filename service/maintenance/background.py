@@ -21,6 +21,9 @@ from service.settings import Settings
 
 log = logging.getLogger(__name__)
 
+_MOVES = {"comparisons": comparisons.advance_after, "bisections": bisection.advance_after}
+"""Moves on what runs, by kind; a look at one kind takes as long as the pause between looks."""
+
 ANALYSIS = (sys.executable, "-m", "service", "--role", "analysis")
 """The command of the analysis process."""
 _NICENESS = 10
@@ -50,7 +53,7 @@ class Background:
         self._clock = WallClock(terms.lease / 4)
         self._deaf = True
         """Whether heartbeats may have been missed since the last look; so it is at the start."""
-        self._compared = ""
+        self._moved_on = dict.fromkeys(_MOVES, "")
         """The comparison that was moved on last."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._repeat, name="background", daemon=True)
@@ -86,14 +89,12 @@ class Background:
         self._compare()
 
     def _compare(self) -> None:
-        until_s = time.monotonic() + self._every_s
-        for compared, _ in comparisons.advance_after(self._database, self._compared):
-            self._compared = compared
-            if time.monotonic() >= until_s or self._stop.is_set():
-                break
-        for _ in bisection.advance_after(self._database):
-            if self._stop.is_set():
-                return
+        for kind, advance_after in _MOVES.items():
+            until_s = time.monotonic() + self._every_s
+            for moved_on, _ in advance_after(self._database, self._moved_on[kind]):
+                self._moved_on[kind] = moved_on
+                if time.monotonic() >= until_s or self._stop.is_set():
+                    break
 
     def _sweep(self) -> None:
         deaf, self._deaf = self._deaf, True  # if this fails, no heartbeat was heard either

@@ -25,7 +25,7 @@ LOST_IN_A_ROW = 3
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Where a bisection stands: a stage with the next pair, or an outcome."""
+    """The state of a bisection: a stage with the next pair, or an outcome."""
 
     stage: BisectionStage
     posterior: Posterior | None
@@ -34,7 +34,7 @@ class Judgement:
     """The commit to measure, and the one beside it."""
     outcome: BisectionOutcome | None = None
     probability: float = 0.0
-    """Of the outcome; of the leading commits where it is undecided."""
+    """Probability of the outcome; if undecided, that of the leading commits."""
     first: int = 0
     last: int = 0
     """The places of the first and the last commit that the outcome names."""

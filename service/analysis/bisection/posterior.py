@@ -51,7 +51,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What is known of a bisection: its commits, its probes so far, and what to expect."""
+    """The input of a judgement: commits, probes so far, expected effect and noise."""
 
     commits: int
     """Commits after the good end; the last is the bad end."""
@@ -100,7 +100,7 @@ class Posterior:
     ends: tuple[int, ...]
     """Usable places from the good end to the bad one; between two lies one group of commits."""
     groups: tuple[float, ...]
-    """Of each group: that the culprit is in it."""
+    """Probability of each group to hold the culprit."""
 
     @property
     def leading(self) -> int:
@@ -109,7 +109,7 @@ class Posterior:
 
     @property
     def commits(self) -> tuple[float, ...]:
-        """Of each commit after the good end, the bad end last; a group shares evenly."""
+        """Probability of each commit after the good end, in order; a group divides evenly."""
         return tuple(
             probability / (after - before)
             for probability, (before, after) in zip(self.groups, pairwise(self.ends), strict=True)
@@ -156,7 +156,7 @@ def _likelihoods(probes: Sequence[Probe], effects: Values, noises: Values) -> Va
 
 
 def _seen_by(probe: Probe, ends: Sequence[int]) -> list[bool]:
-    """Of each group: whether a probe shows the effect if the culprit is in it."""
+    """Say for each group whether a culprit in it would show in the probe."""
     return [probe.beside < after <= probe.commit for after in ends[1:]]
 
 

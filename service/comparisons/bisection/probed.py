@@ -13,7 +13,8 @@ from service import comparisons, models
 from service.analysis.bisection import Judgement, Search, judged
 from service.comparisons.bisection.probe_pairs import ProbedPair, comparison_of, pairs_of, search_of
 from service.comparisons.bisection.subject import AskedProbe, BisectionDecision, Subject
-from service.database.session import Database, now_of, rows
+from service.comparisons.each_running import advance_each
+from service.database.session import Database, rows
 from service.errors import NotFound, ServiceError
 from service.history import revisions
 from service.models.bisections import PROBES
@@ -24,22 +25,11 @@ log = logging.getLogger(__name__)
 NO_BISECTION = "There is no such bisection; GET /api/v1/bisections lists them."
 
 
-def advance_after(database: Database) -> Iterator[tuple[str, bool]]:
-    """Move running bisections on, each in its own transaction; yield each, and if it ended."""
-    with database.reading() as session:
-        running = select(models.BisectionRow.id).where(
-            models.BisectionRow.state == BisectionState.RUNNING
-        )
-        ids = session.scalars(running.order_by(models.BisectionRow.id)).all()
-    for bisection_id in ids:
-        ended = False
-        try:
-            with database.writing() as session:
-                ended = advance(session, bisection_id, now_of(session))
-        except Exception:
-            # One that cannot be moved on must not hold the others up.
-            log.exception("bisection %s could not be moved on; trying again", bisection_id)
-        yield bisection_id, ended
+def advance_after(database: Database, after: str = "") -> Iterator[tuple[str, bool]]:
+    """Move running bisections on, those behind ``after`` first; yield each, and if it ended."""
+    own = models.BisectionRow
+    running = select(own.id).where(own.state == BisectionState.RUNNING).order_by(own.id)
+    return advance_each(database, running, after, advance, "bisection")
 
 
 def advance(session: Session, bisection_id: str, now: datetime) -> bool:

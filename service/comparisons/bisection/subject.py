@@ -36,7 +36,7 @@ class ChangeToExplain(Contract):
 
 
 class Subject(Contract):
-    """What a bisection explains."""
+    """The case and metric that a bisection explains, and the change to expect."""
 
     case: Case
     metric: Name
@@ -52,7 +52,7 @@ class Subject(Contract):
         return -1 if (self.change.log > 0) == self._higher_is_better else 1
 
     def worse_by(self, difference: float) -> float:
-        """How much worse a pair's commit was, as a share of the metric, by its log difference."""
+        """Return how much worse a pair's commit was, as a share of the metric."""
         worse = self.sign * difference
         return -math.expm1(-worse) if self._higher_is_better else math.expm1(worse)
 
