@@ -39,6 +39,7 @@ NANOGPT = "nanogpt precision=bf16 optimizer=fused pinning=on workers=2"
 COMPILED = f"{NANOGPT} compile=default"
 DOCUMENTS = f"{NANOGPT} lengths=real"
 RESNET = "resnet50 precision=bf16 layout=channels_last optimizer=fused pinning=on decode=cache"
+DECODED = RESNET.replace("decode=cache", "decode=cpu")
 UNET = "unet precision=bf16 layout=channels_last optimizer=fused pinning=on workers=16"
 
 Job = tuple[str, Protocol]
@@ -62,7 +63,8 @@ PLANS: Mapping[str, tuple[Job, ...]] = {
         (NANOGPT, TRACED),
         (COMPILED, TRACED),
         (f"{COMPILED} graphs=on", INSIDE),
-        (f"{RESNET.replace('decode=cache', 'decode=cpu')} workers=2", TRACED),
+        (f"{DECODED} workers=2", TRACED),
+        (f"{DECODED} workers=8", INSIDE),
         (f"{RESNET} workers=8", INSIDE),
         (UNET, INSIDE),
     ),
@@ -97,6 +99,20 @@ PLANS: Mapping[str, tuple[Job, ...]] = {
         ),
         *_each([f"{NANOGPT} batch=fastest", f"{UNET} batch=fastest"]),
         *_each([f"{RESNET} workers=16 batch=fastest"]),
+    ),
+    "axes": (
+        *_each((f"{NANOGPT} attention=math", f"{NANOGPT} gc=on", f"{UNET} gc=on"), CHECKED),
+        *_each(
+            [
+                f"{DECODED} workers=16 prefetch_factor=4",
+                f"{DECODED} workers=16",
+                DECODED.replace("=cpu", "=cpu-uint8") + " workers=16",
+                DECODED.replace("=cpu", "=gpu") + " workers=16",
+                f"{DOCUMENTS} dynamic=on",
+                f"{DOCUMENTS} dynamic=on allocator=split-128",
+                f"{DOCUMENTS} dynamic=on allocator=split-512",
+            ]
+        ),
     ),
     "kernels": (
         (f"{OWN} precision=bf16 pinning=on workers=2", QUICK),
@@ -214,6 +230,7 @@ def main() -> None:
             submit([job for plan in arguments.plans for job in PLANS[plan]], arguments.revision)
         while unfinished() and time.monotonic() < until_s:
             time.sleep(2.0)
+        (folder / "best.json").write_text(json.dumps(get(f"{URL}/api/v1/best")), encoding="utf-8")
         with (folder / "results.jsonl").open("w", encoding="utf-8") as out:
             for result in kept(folder):
                 out.write(json.dumps(result) + "\n")

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+UPSTREAM = "upstream"
+"""The target of such revisions; it has no commits, and no repository may have its name."""
 FACTS = {
     "numpy": "sw.package.numpy",
     "torch": "sw.torch",

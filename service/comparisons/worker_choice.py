@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -11,11 +12,12 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from benchmarks.contracts import AttemptState
-from benchmarks.contracts.pins import needed_by, pins_of
+from benchmarks.contracts.pins import UPSTREAM, needed_by, pins_of
 from service.models import Attempt, ComparisonRow, ComparisonState, WorkerRow
 from service.models.project_filter import EVERYBODYS, revisions_seen
 from service.schemas.comparisons import ComparisonRequest
 
+_COMMIT = re.compile("[0-9a-f]{40}")
 NAMED = 10
 """Revisions that a sentence lists; a worker may have hundreds."""
 Deployed = Mapping[str, Sequence[str] | None]
@@ -84,8 +86,13 @@ _HELD = (AttemptState.GRANTED, AttemptState.STARTED)
 
 
 def choose(session: Session, request: ComparisonRequest, now: datetime) -> str | None:
-    """The worker with the least to do among those that may; None if none is there."""
-    fit = able(present(session, request, now), request.baseline, request.contender)
+    """The worker with the least to do among those that may; None if none is there.
+
+    Workers that know both revisions already come first.
+    """
+    ends = request.baseline, request.contender
+    known, fetched = (present(session, request, now, fetching=more) for more in (False, True))
+    fit = able(known, *ends) or able(fetched, *ends)
     if not fit:
         return None
     running = ComparisonRow.state == ComparisonState.RUNNING
@@ -94,27 +101,35 @@ def choose(session: Session, request: ComparisonRequest, now: datetime) -> str |
     return min(fit, key=lambda name: (pinned[name], busy[name], name))
 
 
-def present(session: Session, request: ComparisonRequest, now: datetime) -> Deployed:
-    """The workers that may measure a comparison and are there, with the revisions they have."""
-    seen = select(WorkerRow.name, WorkerRow.labels, WorkerRow.revisions)
+def present(
+    session: Session, request: ComparisonRequest, now: datetime, *, fetching: bool = True
+) -> Deployed:
+    """The workers that may measure a comparison and are there, with the revisions they have.
+
+    With ``fetching`` also the commits that they would look for if they were asked.
+    """
+    seen = select(WorkerRow).where(WorkerRow.last_seen_at > now - LATELY)
     return {
-        name: _has(revisions, labels, request)
-        for name, labels, revisions in session.execute(
-            seen.where(WorkerRow.last_seen_at > now - LATELY).order_by(WorkerRow.name)
-        )
-        if request.requires.items() <= labels.items()
-        and name not in request.avoid
-        and request.worker in (None, name)
+        row.name: _has(row, request, fetching=fetching)
+        for row in session.scalars(seen.order_by(WorkerRow.name))
+        if request.requires.items() <= row.labels.items()
+        and row.name not in request.avoid
+        and request.worker in (None, row.name)
     }
 
 
-def _has(
-    revisions: Sequence[str] | None, labels: Mapping[str, str], request: ComparisonRequest
-) -> Sequence[str] | None:
-    """The revisions that a worker has or makes when they are asked for."""
+def _has(row: WorkerRow, request: ComparisonRequest, *, fetching: bool) -> Sequence[str] | None:
+    """The revisions that a worker has, or makes when they are asked for.
+
+    A commit that was pushed a moment ago is fetched for the job that names it.
+    """
+    if row.revisions is None:
+        return None
     asked = (request.baseline, request.contender)
-    made = [one for one in asked if pins_of(one) and needed_by(one).items() <= labels.items()]
-    return None if revisions is None else [*revisions, *made]
+    made = [one for one in asked if pins_of(one) and needed_by(one).items() <= row.labels.items()]
+    builds = fetching and row.targets and set(row.targets) != {UPSTREAM}
+    commits = [one for one in asked if builds and _COMMIT.fullmatch(one)]
+    return [*row.revisions, *made, *commits]
 
 
 def lacking(session: Session, request: ComparisonRequest, now: datetime) -> str:

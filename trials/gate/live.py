@@ -29,7 +29,7 @@ from trials.agreement.record import MORE, work_rate
 from trials.stored_results import get
 
 ROOT = Path(__file__).parents[2]
-URL = "http://127.0.0.1:8799"
+HERE = "http://127.0.0.1"
 PLANTED = """
 _trainer = graphs.trainer
 
@@ -87,12 +87,13 @@ def main() -> None:
     parser.add_argument("--budget", default="6m")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--alone", action="store_true", help="one process after the other")
+    parser.add_argument("--port", type=int, default=8799)
     parser.add_argument("--until", type=float, default=float("inf"), help="no gate begins later, s")
     arguments = parser.parse_args()
     from_s = time.monotonic()
     with (
         tempfile.TemporaryDirectory() as folder,
-        service_and_worker(Path(folder), arguments.device) as checkouts,
+        service_and_worker(Path(folder), arguments) as checkouts,
     ):
         rates: dict[Kind, float] = {}
         for number, words in enumerate(arguments.gates):
@@ -145,7 +146,8 @@ def gate(
     name: str, kind: str, revisions: tuple[str, str], options: argparse.Namespace
 ) -> Iterator[dict[str, Any]]:
     """Run one gate; yields what it said of each case, and its pairs."""
-    words = ["gate", "--baseline", revisions[0], "--contender", revisions[1], "--url", URL]
+    words = ["gate", "--baseline", revisions[0], "--contender", revisions[1]]
+    words += ["--url", f"{HERE}:{options.port}"]
     words += [SUBJECTS[name].option, SUBJECTS[name].words]
     words += ["--budget", options.budget, "--format", "json"]
     words += ["--no-duet"] if options.alone else []
@@ -171,7 +173,7 @@ def gate(
         }
     used = {one["result_id"]: one for one in decision["used"] if one["result_id"]}
     for result_id, one in sorted(used.items(), key=lambda item: item[1]["pair"]):
-        stored = get(f"{URL}/api/v1/results/{result_id}")
+        stored = get(f"{HERE}:{options.port}/api/v1/results/{result_id}")
         result = Result.model_validate(stored["result"])
         named = {"name": _name(name, one["case_key"]), "what": "pair", "pair": one["pair"]}
         yield facts | named | _pair(result)
@@ -200,11 +202,14 @@ def _pair(result: Result) -> dict[str, Any]:
 
 
 @contextmanager
-def service_and_worker(folder: Path, device: str) -> Iterator[Path]:
+def service_and_worker(folder: Path, options: argparse.Namespace) -> Iterator[Path]:
     """Run a service and a worker with a place for checkouts, until the end."""
     checkouts = folder / "checkouts"
     checkouts.mkdir()
-    state = {"THROUGHLINE_STATE_DIR": str(folder / "state"), "THROUGHLINE_URL": URL}
+    state = {
+        "THROUGHLINE_STATE_DIR": str(folder / "state"),
+        "THROUGHLINE_URL": f"{HERE}:{options.port}",
+    }
     environment = {**os.environ, **state}
     environment["THROUGHLINE_WORKER_TARGET"] = f"{checkouts}/{{revision}}"
     environment["PYTHONPATH"] = os.pathsep.join(
@@ -213,8 +218,7 @@ def service_and_worker(folder: Path, device: str) -> Iterator[Path]:
     throughline = [sys.executable, "-m", "cli"]
     subprocess.run([*throughline, "migrate"], env=environment, check=True, stdout=sys.stderr)
     os.environ |= state
-    port = URL.rpartition(":")[2]
-    commands = [["serve", "--port", port], ["worker", "--device", device]]
+    commands = [["serve", "--port", str(options.port)], ["worker", "--device", options.device]]
     running: list[subprocess.Popen[bytes]] = []
     try:
         for words in commands:

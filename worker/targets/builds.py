@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from benchmarks.contracts import MOST_HEADS, Head, line
-from benchmarks.contracts.pins import pins_of
+from benchmarks.contracts.pins import UPSTREAM, pins_of
 from worker.checkouts import MOST_REVISIONS
 from worker.targets import definitions
 from worker.targets.commands import BuildFailed, Unbuildable
@@ -117,7 +117,7 @@ class Builds:
         targets = {name: self._trouble[name] if name in late else "" for name in self._targets}
         heads = tuple(head for head in known if head.target not in late)
         if self._releases is not None:
-            targets[definitions.UPSTREAM], newest = self._releases.told()
+            targets[UPSTREAM], newest = self._releases.told()
             heads = (*newest, *heads)[:MOST_HEADS]
         return {"revisions": self.revisions(), "targets": targets, "heads": heads}
 
@@ -148,7 +148,7 @@ class Builds:
 
     def _versions(self) -> Versions:
         kept = self._folder / "environments"
-        return Versions(self._upstream, self._python, kept, self._log(definitions.UPSTREAM))
+        return Versions(self._upstream, self._python, kept, self._log(UPSTREAM))
 
     def _recipe(self, name: str, commit: str) -> Recipe:
         said, folder = f"Commit {commit} of the target {name}", self._checkouts(name) / commit

@@ -29,10 +29,8 @@ from pydantic import (
     field_validator,
 )
 
-from benchmarks.contracts.pins import FACTS, building
+from benchmarks.contracts.pins import FACTS, UPSTREAM, building
 
-UPSTREAM = "upstream"
-"""The target of released versions; no repository may have its name."""
 INDEXES = ("https://", "file:///", "/")
 """How the address of an index of packages begins, or of a folder of wheels."""
 TRANSPORTS = ("https://", "ssh://", "git@", "file:///", "/")

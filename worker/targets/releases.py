@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.contracts import Head, line
+from benchmarks.contracts.pins import UPSTREAM
 from worker.targets.commands import BuildFailed
-from worker.targets.definitions import UPSTREAM, Upstream
+from worker.targets.definitions import Upstream
 from worker.targets.environment import Uv
 from worker.targets.upstream import newest
 

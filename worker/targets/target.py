@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.catalog import catalog
 from benchmarks.contracts import Status
-from benchmarks.contracts.pins import pins_of
+from benchmarks.contracts.pins import UPSTREAM, pins_of
 from worker.settings import REVISION, Settings
 from worker.targets import definitions
 from worker.targets.builds import Builds
@@ -76,7 +76,7 @@ def target_of(settings: Settings, revision: str) -> Target:
         if pins_of(revision):
             raise TargetAbsent(
                 f"This worker makes no versions of packages, so it did not measure {revision}: its "
-                f"operator may name them in [{definitions.UPSTREAM}] of a file of targets."
+                f"operator may name them in [{UPSTREAM}] of a file of targets."
             )
         return Target(settings.command)
     folder = _folder(settings.worker_target, revision)

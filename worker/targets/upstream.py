@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 
 import benchmarks
-from benchmarks.contracts.pins import is_of, pins_of
+from benchmarks.contracts.pins import UPSTREAM, is_of, pins_of
 from worker.targets.commands import BuildFailed, BuildLimits, Unbuildable, environment, run
-from worker.targets.definitions import UPSTREAM, Upstream
+from worker.targets.definitions import Upstream
 from worker.targets.environment import Uv
 from worker.targets.recipe import VENV, Recipe
 

@@ -43,6 +43,20 @@ def test_revisions_that_no_worker_has_are_refused_at_once(gate: GateHand) -> Non
     assert gate.start(contender="older")["worker"] == "w1"
 
 
+def test_a_commit_that_was_pushed_a_moment_ago_is_left_to_a_worker_that_builds_commits(
+    gate: GateHand,
+) -> None:
+    old, new = "a" * 40, "b" * 40
+    fields = {"name": "w1", "revisions": [old], "targets": {"upstream": ""}}
+    gate.client.put("/api/v1/workers/w1", json=fields)
+    assert f"No worker has {new}" in refusal(gate, baseline=old, contender=new)
+    gate.client.put("/api/v1/workers/w1", json=fields | {"targets": {"ours": ""}})
+    assert "No worker has made-up" in refusal(gate, baseline=old, contender="made-up")
+    assert gate.start(baseline=old, contender=new)["worker"] == "w1"
+    gate.client.put("/api/v1/workers/w2", json={"name": "w2", "revisions": [old, new]})
+    assert gate.start(baseline=old, contender=new)["worker"] == "w2", "which has it already"
+
+
 def test_installed_code_is_no_two_revisions_and_may_be_held_against_itself(gate: GateHand) -> None:
     gate.worker.introduce([])
     said = refusal(gate, baseline="totally-made-up", contender="also-made-up")
