@@ -10,22 +10,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sqlite3
-import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from benchmarks.catalog.suites import LADDER, QUICK, suite
 from benchmarks.contracts import Case, Protocol
+from trials.live_service import here, service_and_workers
 from trials.stored_results import get, summaries
 
-URL = "http://127.0.0.1:8797"
+PORT = 8797
+URL = here(PORT)
 MODELS = "wordmodel.bench"
 OWN = "wordmodel.bench:build"
 
@@ -145,52 +143,6 @@ def submit(jobs: Sequence[Job], revision: str) -> None:
             print(f"{words}: {refused.read().decode()}", flush=True)
 
 
-@contextmanager
-def running(folder: Path, devices: Sequence[str]) -> Iterator[None]:
-    """Run a service and a worker for each of ``devices``, until the end."""
-    state = {"THROUGHLINE_STATE_DIR": str(folder / "state"), "THROUGHLINE_URL": URL}
-    environment = {**os.environ, **state, "THROUGHLINE_MODELS": MODELS}
-    environment["THROUGHLINE_ACCESS"] = "open"  # on loopback
-    environment["THROUGHLINE_CACHE_DIR"] = str(folder / "cache")
-    throughline = [sys.executable, "-m", "cli"]
-    subprocess.run([*throughline, "migrate"], env=environment, check=True, stdout=sys.stderr)
-    commands = [["serve", "--port", URL.rpartition(":")[2]]]
-    commands += [
-        ["worker", "--name", f"gpu-{device.rpartition(':')[2]}", "--device", device]
-        for device in devices
-    ]
-    processes: list[subprocess.Popen[bytes]] = []
-    try:
-        for number, words in enumerate(commands):
-            with (folder / f"{number}.log").open("wb") as log:
-                processes.append(
-                    subprocess.Popen(
-                        [*throughline, *words], env=environment, stdout=log, stderr=log
-                    )
-                )
-            if number == 0:
-                _await_health()
-        yield
-    finally:
-        for process in reversed(processes):
-            process.terminate()
-        for process in reversed(processes):
-            process.wait(60)
-
-
-def _await_health() -> None:
-    until_s = time.monotonic() + 60
-    while True:
-        try:
-            get(f"{URL}/api/v1/health")
-        except OSError:
-            if time.monotonic() > until_s:
-                raise
-            time.sleep(0.5)
-        else:
-            return
-
-
 def unfinished() -> int:
     """Count the jobs that are queued or at work."""
     states = ("queued", "leased", "running")
@@ -212,6 +164,11 @@ def told(result: dict[str, Any]) -> str:
     return f"{result['result']['status']} {words}: {rates} {result['result']['reason']}"
 
 
+def _worker(device: str) -> list[str]:
+    """The options of the worker of a device."""
+    return ["--name", f"gpu-{device.rpartition(':')[2]}", "--device", device]
+
+
 def main() -> None:
     """Measure the plans that the command line names, or all."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -225,7 +182,9 @@ def main() -> None:
     until_s = time.monotonic() + arguments.limit
     folder: Path = arguments.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    with running(folder, arguments.devices.split(",")):
+    settings = {"THROUGHLINE_MODELS": MODELS, "THROUGHLINE_CACHE_DIR": str(folder / "cache")}
+    workers = [_worker(device) for device in arguments.devices.split(",")]
+    with service_and_workers(folder, PORT, settings, workers):
         if not arguments.resume:
             submit([job for plan in arguments.plans for job in PLANS[plan]], arguments.revision)
         while unfinished() and time.monotonic() < until_s:

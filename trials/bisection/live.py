@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import subprocess
 import sys
 import time
-import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,12 +22,12 @@ from typing import Any
 from benchmarks.contracts import Result
 from trials.agreement.planted import Kind
 from trials.agreement.record import work_rate
+from trials.live_service import here, service_and_workers, throughline
 
 ROOT = Path(__file__).parents[2]
 COMMITS, CULPRIT, MORE = 24, 13, 0.015
 MODEL = "nanocopy.bench"
 AXES = "precision=bf16 optimizer=fused pinning=on workers=2"
-WAIT_S = 60.0
 AFTER = '''
 
 COPIED_B = {copied}
@@ -75,13 +72,14 @@ def bisected(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     shutil.rmtree(checkout)
     commits = repository(checkout, copied)
     print(f"a step takes {1e3 * step_s:.2f} ms; planted {copied / 2**20:.0f} MiB", flush=True)
-    url = f"http://127.0.0.1:{options.port}"
-    with service_and_worker(folder, checkout, options):
-        _await(f"{url}/api/v1/workers")
+    targets = folder / "targets.toml"
+    targets.write_text(f'[targets.nanocopy]\ngit = "{checkout}"\n', encoding="utf-8")
+    settings = {"THROUGHLINE_TARGETS": str(targets), "THROUGHLINE_MODELS": MODEL}
+    with service_and_workers(folder, options.port, settings):
         words = ["bisect", f"{commits[0]}..{commits[-1]}", f"{MODEL}:build", *options.axes.split()]
         words += ["--preset", options.preset, "--processes", str(options.processes)]
         from_s = time.monotonic()
-        run = _throughline([*words, "--url", url, "--json"], checkout)
+        run = throughline([*words, "--url", here(options.port), "--json"], checkout)
         took_s = time.monotonic() - from_s
     print(run.stderr[-2000:], file=sys.stderr)
     view = json.loads(run.stdout)
@@ -111,67 +109,13 @@ def repository(place: Path, copied: int) -> Sequence[str]:
     return ids
 
 
-@contextmanager
-def service_and_worker(folder: Path, origin: Path, options: argparse.Namespace) -> Iterator[None]:
-    """Run a service, and a worker that builds commits of ``origin``, until the end."""
-    targets = folder / "targets.toml"
-    targets.write_text(f'[targets.nanocopy]\ngit = "{origin}"\n', encoding="utf-8")
-    url = f"http://127.0.0.1:{options.port}"
-    environment = {**_environment(), "THROUGHLINE_STATE_DIR": str(folder / "state")}
-    environment |= {"THROUGHLINE_TARGETS": str(targets), "THROUGHLINE_MODELS": MODEL}
-    environment |= {"THROUGHLINE_URL": url, "THROUGHLINE_ACCESS": "open"}  # on loopback
-    throughline = [sys.executable, "-m", "cli"]
-    subprocess.run([*throughline, "migrate"], env=environment, check=True, stdout=sys.stderr)
-    commands = [["serve", "--port", str(options.port)], ["worker"]]
-    running: list[subprocess.Popen[bytes]] = []
-    try:
-        for words in commands:
-            running.append(subprocess.Popen([*throughline, *words], env=environment))
-            _await(f"{url}/api/v1/health")
-        yield
-    finally:
-        for process in reversed(running):
-            process.terminate()
-            process.wait(60)
-
-
-def _await(url: str) -> None:
-    """Wait until ``url`` answers, and its list, if it has one, is not empty."""
-    until_s = time.monotonic() + WAIT_S
-    while time.monotonic() < until_s:
-        try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                if json.load(answer).get("items") != []:
-                    return
-        except OSError:
-            pass
-        time.sleep(0.5)
-    raise TimeoutError(f"{url} says nothing")
-
-
 def _step_s(checkout: Path, options: argparse.Namespace) -> float:
     words = ["bench", f"{MODEL}:build", *options.axes.split(), "--preset", options.preset, "--json"]
-    result = Result.model_validate_json(_throughline(words, checkout).stdout)
+    result = Result.model_validate_json(throughline(words, checkout).stdout)
     for replicate in result.replicates:
         if replicate.full:
             return replicate.full.p50_s
     raise SystemExit(f"The copy cannot be measured: {result.reason}")
-
-
-def _throughline(words: Sequence[str], place: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "cli", *words],
-        cwd=place,
-        env=_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def _environment() -> dict[str, str]:
-    paths = os.environ.get("PYTHONPATH", ".").split(os.pathsep)
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(str(Path(one).absolute()) for one in paths)}
 
 
 def _git(place: Path, *words: str) -> str:

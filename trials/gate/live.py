@@ -12,24 +12,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.contracts import Result
 from trials.agreement.planted import Kind
 from trials.agreement.record import MORE, work_rate
+from trials.live_service import here, service_and_workers, throughline
 from trials.stored_results import get
 
 ROOT = Path(__file__).parents[2]
-HERE = "http://127.0.0.1"
 PLANTED = """
 _trainer = graphs.trainer
 
@@ -90,26 +86,33 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8799)
     parser.add_argument("--until", type=float, default=float("inf"), help="no gate begins later, s")
     arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        checkouts = Path(folder) / "checkouts"
+        checkouts.mkdir()
+        settings = {"THROUGHLINE_WORKER_TARGET": f"{checkouts}/{{revision}}"}
+        worker = ["--device", arguments.device]
+        with service_and_workers(Path(folder), arguments.port, settings, [worker]):
+            run_gates(checkouts, arguments)
+
+
+def run_gates(checkouts: Path, arguments: argparse.Namespace) -> None:
+    """Run each gate, and append what it said to the file."""
     from_s = time.monotonic()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        service_and_worker(Path(folder), arguments) as checkouts,
-    ):
-        rates: dict[Kind, float] = {}
-        for number, words in enumerate(arguments.gates):
-            name, kind = words.split()
-            if time.monotonic() - from_s > arguments.until:
-                print(f"left out, for lack of time: {words}", flush=True)
-                continue
-            subject = SUBJECTS[name]
-            step_s = _step_s(arguments.file, name) if kind == "planted" else 0.0
-            if kind == "planted" and subject.kind not in rates:
-                rates[subject.kind] = work_rate(subject.kind)
-            amount = round(MORE * step_s * rates.get(subject.kind, 0.0))
-            revisions = deploy(checkouts, subject.kind, amount, f"new-{number}")
-            rows = gate(name, kind, revisions, arguments)
-            with arguments.file.open("a", encoding="utf-8") as out:
-                out.writelines(json.dumps(row | {"planted": amount}) + "\n" for row in rows)
+    rates: dict[Kind, float] = {}
+    for number, words in enumerate(arguments.gates):
+        name, kind = words.split()
+        if time.monotonic() - from_s > arguments.until:
+            print(f"left out, for lack of time: {words}", flush=True)
+            continue
+        subject = SUBJECTS[name]
+        step_s = _step_s(arguments.file, name) if kind == "planted" else 0.0
+        if kind == "planted" and subject.kind not in rates:
+            rates[subject.kind] = work_rate(subject.kind)
+        amount = round(MORE * step_s * rates.get(subject.kind, 0.0))
+        revisions = deploy(checkouts, subject.kind, amount, f"new-{number}")
+        rows = gate(name, kind, revisions, arguments)
+        with arguments.file.open("a", encoding="utf-8") as out:
+            out.writelines(json.dumps(row | {"planted": amount}) + "\n" for row in rows)
 
 
 def _step_s(file: Path, name: str) -> float:
@@ -147,14 +150,12 @@ def gate(
 ) -> Iterator[dict[str, Any]]:
     """Run one gate; yields what it said of each case, and its pairs."""
     words = ["gate", "--baseline", revisions[0], "--contender", revisions[1]]
-    words += ["--url", f"{HERE}:{options.port}"]
+    words += ["--url", here(options.port)]
     words += [SUBJECTS[name].option, SUBJECTS[name].words]
     words += ["--budget", options.budget, "--format", "json"]
     words += ["--no-duet"] if options.alone else []
     from_s = time.monotonic()
-    run = subprocess.run(
-        [sys.executable, "-m", "cli", *words], capture_output=True, text=True, check=False
-    )
+    run = throughline(words, ROOT)
     took_s = time.monotonic() - from_s
     decision = json.loads(run.stdout)["decision"]
     facts = {"gate": kind, "revisions": revisions}
@@ -173,7 +174,7 @@ def gate(
         }
     used = {one["result_id"]: one for one in decision["used"] if one["result_id"]}
     for result_id, one in sorted(used.items(), key=lambda item: item[1]["pair"]):
-        stored = get(f"{HERE}:{options.port}/api/v1/results/{result_id}")
+        stored = get(f"{here(options.port)}/api/v1/results/{result_id}")
         result = Result.model_validate(stored["result"])
         named = {"name": _name(name, one["case_key"]), "what": "pair", "pair": one["pair"]}
         yield facts | named | _pair(result)
@@ -199,36 +200,6 @@ def _pair(result: Result) -> dict[str, Any]:
         "steps": [turn.steps for turn in result.turns],
         "reason": [baseline.reason, result.reason],
     }
-
-
-@contextmanager
-def service_and_worker(folder: Path, options: argparse.Namespace) -> Iterator[Path]:
-    """Run a service and a worker with a place for checkouts, until the end."""
-    checkouts = folder / "checkouts"
-    checkouts.mkdir()
-    state = {
-        "THROUGHLINE_STATE_DIR": str(folder / "state"),
-        "THROUGHLINE_URL": f"{HERE}:{options.port}",
-    }
-    environment = {**os.environ, **state}
-    environment["THROUGHLINE_WORKER_TARGET"] = f"{checkouts}/{{revision}}"
-    environment["PYTHONPATH"] = os.pathsep.join(
-        str(Path(part).absolute()) for part in os.environ.get("PYTHONPATH", ".").split(os.pathsep)
-    )
-    throughline = [sys.executable, "-m", "cli"]
-    subprocess.run([*throughline, "migrate"], env=environment, check=True, stdout=sys.stderr)
-    os.environ |= state
-    commands = [["serve", "--port", str(options.port)], ["worker", "--device", options.device]]
-    running: list[subprocess.Popen[bytes]] = []
-    try:
-        for words in commands:
-            running.append(subprocess.Popen([*throughline, *words], env=environment))
-            time.sleep(6.0)
-        yield checkouts
-    finally:
-        for process in reversed(running):
-            process.terminate()
-            process.wait(60)
 
 
 if __name__ == "__main__":
