@@ -12,11 +12,13 @@ import argparse
 import json
 import time
 import zipfile
+from contextlib import suppress
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from trials.live_service import here, service_and_workers, throughline
 from worker.targets.upstream import NEEDS
@@ -73,19 +75,17 @@ def gated(folder: Path, options: argparse.Namespace) -> dict[str, object]:
 
 def pack_all(wheels: Path) -> None:
     """Pack what the harness needs, but torch, with all that it requires."""
-    seen: set[str] = set()
-    left = [*NEEDS, *_required(distribution("torch"))]
+    seen: set[tuple[str, str]] = set()
+    left = [*((name, "") for name in NEEDS), *_required(distribution("torch"), "")]
     while left:
-        name = left.pop().lower().replace("_", "-")
-        if name in seen or name == "torch":
+        name, extra = left.pop()
+        if name == "torch" or (name, extra) in seen:
             continue
-        seen.add(name)
-        try:
+        seen.add((name, extra))
+        with suppress(PackageNotFoundError):  # an optional one, or one of another platform
             found = distribution(name)
-        except PackageNotFoundError:
-            continue  # an optional one of another platform
-        pack(found, wheels, found.version, {})
-        left += _required(found)
+            pack(found, wheels, found.version, {})
+            left += _required(found, extra)
 
 
 def pack_torch(wheels: Path, version: str) -> str:
@@ -126,10 +126,13 @@ def pack(found: Distribution, wheels: Path, version: str, changed: dict[str, str
         wheel.writestr(f"{info}/RECORD", "\n".join(record) + "\n")
 
 
-def _required(found: Distribution) -> list[str]:
-    """The names of what a distribution requires here, extras left out."""
+def _required(found: Distribution, extra: str) -> list[tuple[str, str]]:
+    """What a distribution requires here, as names, each with an extra or none."""
     every = [Requirement(one) for one in found.requires or ()]
-    return [one.name for one in every if not one.marker or one.marker.evaluate({"extra": ""})]
+    needed = [one for one in every if not one.marker or one.marker.evaluate({"extra": extra})]
+    return [
+        (canonicalize_name(one.name), more) for one in needed for more in ("", *sorted(one.extras))
+    ]
 
 
 if __name__ == "__main__":
