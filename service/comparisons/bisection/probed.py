@@ -113,7 +113,7 @@ def _compare(
             comparison = comparisons.start(session, wanted, now).comparison_id
     except ServiceError as error:
         tried = {place for one in pairs if one.pair.whole for place in one.places}
-        unusable = next((place for place in places if place not in tried), places[0])
+        unusable = next((place for place in places if place not in tried), None)
         reason = error.detail[:500]
         return AskedProbe(commit=places[0], beside=places[1], unusable=unusable, reason=reason)
     for place in places:

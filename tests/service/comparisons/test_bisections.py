@@ -94,6 +94,15 @@ def test_commits_that_do_not_build_are_stepped_around(bisecting: BisectionHand) 
     assert told["processes"] == 2 * (len(told["probes"]) - len(failed))
 
 
+def test_ends_that_the_worker_has_no_more_end_it_with_the_reason(bisecting: BisectionHand) -> None:
+    told = bisecting.start()
+    bisecting.gate.worker.introduce(revisions=["another"])
+    bisecting.measure(stepped(5))
+    told = bisecting.read(told["id"])
+    assert named(told)[:2] == ("done", "undecided")
+    assert told["note"].startswith("No worker has c0 or c8; known are another.")
+
+
 def test_an_end_that_does_not_build_ends_it_at_once(bisecting: BisectionHand) -> None:
     told = bisecting.start()
     assert bisecting.measure(stepped(5, unbuildable=(0,))) == 1
