@@ -1,8 +1,9 @@
-"""Whether a schedule has measured a commit, so that it need not again."""
+"""The cases of a commit that a schedule has measured, so that it need not again."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, TypeAlias
@@ -27,16 +28,27 @@ _LOOKED_AT = 20
 _JobRow: TypeAlias = Row[*tuple[Any, ...]]
 
 
-def why_not_again(session: Session, request: SubmissionRequest, now: datetime) -> str:
-    """Say why the source of a request need not submit it; empty if it is to.
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a schedule need not submit again."""
 
-    It is to while a case of its newest submission is not measured: a slot submits all of them
-    again. Submissions that required other labels do not count, for they were other machines.
+    cases: frozenset[str] = frozenset()
+    """Keys of the cases that were measured."""
+    why_all: str = ""
+    """The reason why nothing is to be submitted; empty if something is."""
+
+
+def measured_of(session: Session, request: SubmissionRequest, now: datetime) -> Measured:
+    """Say what the source of a request has measured of its revision.
+
+    Submissions that required other labels do not count, for they were other machines.
     """
     rows = _jobs(session, request)
     name = request.revision[: None if pins_of(request.revision) else 12]
     if waiting := [row.created_at for row in rows if row.state not in FINAL_STATES]:
-        return f"it awaits results of {name} since {min(waiting):%Y-%m-%d %H:%M} UTC."
+        return Measured(
+            why_all=f"it awaits results of {name} since {min(waiting):%Y-%m-%d %H:%M} UTC."
+        )
     measured: set[str] = set()
     unbuildable: dict[str, str] = {}
     for _, group in groupby(rows, lambda row: (row.submission_id, row.group_id)):
@@ -48,12 +60,15 @@ def why_not_again(session: Session, request: SubmissionRequest, now: datetime) -
         elif _is_measured(replicates):
             measured.add(case)
     left = {row.case_key for row in rows if row.submission_id == rows[0].submission_id} - measured
+    done = frozenset(measured)
     if not rows or left - unbuildable.keys():
-        return ""
+        return Measured(done)
     if left:
         reason = unbuildable[min(left)]
-        return f"{name} could not be built, and is tried again after a day: {reason}"
-    return f"it has measured {name} already."
+        return Measured(
+            done, f"{name} could not be built, and is tried again after a day: {reason}"
+        )
+    return Measured(done, f"it has measured {name} already.")
 
 
 def _is_measured(replicates: Sequence[_JobRow]) -> bool:

@@ -8,7 +8,7 @@ older one would measure today's software under yesterday's name.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, cast
@@ -28,7 +28,7 @@ from service.database.session import insert_if_absent, now_of
 from service.history import revisions
 from service.jobs import heads
 from service.jobs.explore import explore
-from service.jobs.measured_commits import why_not_again
+from service.jobs.measured_commits import Measured, measured_of
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import AcceptedSubmission, submit
 from service.schemas.jobs import ScheduleView
@@ -254,10 +254,11 @@ def _submit_slot(
     follows = row.revision_rule.startswith(heads.RULE) and not row.again
     try:
         with session.begin_nested():
-            if follows and (why := why_not_again(session, request, now)):
-                note = f"It submitted nothing: {why}"
+            measured = measured_of(session, request, now) if follows else Measured()
+            if measured.why_all:
+                note = f"It submitted nothing: {measured.why_all}"
             else:
-                submission_id = _submit(session, row, request, now).submission_id
+                submission_id = _submit(session, row, request, now, measured.cases).submission_id
             _explore(session, row, request, now)
     except errors.ServiceError as error:
         log.error("schedule %s could not submit: %s", row.name, error.detail)
@@ -331,9 +332,13 @@ def _explore(
 
 
 def _submit(
-    session: Session, row: models.Schedule, request: SubmissionRequest, now: datetime
+    session: Session,
+    row: models.Schedule,
+    request: SubmissionRequest,
+    now: datetime,
+    measured: Collection[str] = (),
 ) -> AcceptedSubmission:
-    accepted = submit(session, request, now)
+    accepted = submit(session, request, now, without=measured)
     if accepted.left_out:
         log.warning(
             "schedule %s: %d cases of the suite %s are left out: they cannot run on the device "

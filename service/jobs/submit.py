@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
@@ -38,9 +38,15 @@ class _Taken(Exception):
 
 
 def submit(
-    session: Session, request: SubmissionRequest, now: datetime, key: str | None = None
+    session: Session,
+    request: SubmissionRequest,
+    now: datetime,
+    key: str | None = None,
+    without: Collection[str] = (),
 ) -> AcceptedSubmission:
     """Queue what ``request`` asks for; with ``key``, only the first time.
+
+    Cases whose keys are in ``without`` are not queued.
 
     Raises:
         UnknownChoice: a name that the catalog does not have.
@@ -51,6 +57,7 @@ def submit(
     likely = workers.common_device(session, request.requires, now) if request.suite else None
     specs = expand(request, likely)
     missing = left_out(request, len(specs))
+    specs = [spec for spec in specs if spec.case.key not in without]
     if key is None:
         made = _store(session, request, specs, now)
         return AcceptedSubmission(made, replayed=False, left_out=missing)

@@ -226,6 +226,13 @@ def test_only_what_says_something_of_the_commit_counts_as_measured(
     assert submitted(client) == ([ONE] if measured else [ONE, ONE])
 
 
+def cases_of(client: TestClient) -> list[Any]:
+    """The cases of the newest submission, in their order."""
+    newest = client.get(f"{API}/submissions").json()["items"][0]["id"]
+    jobs = client.get(f"{API}/submissions/{newest}").json()["jobs"]
+    return [job["case"] for job in jobs]
+
+
 @pytest.mark.parametrize("left", [Status.INFRA_ERROR, Status.CANCELLED])
 def test_a_case_that_the_machine_failed_is_submitted_again_until_it_was_measured(
     client: TestClient, fire: Fire, left: Status
@@ -234,8 +241,11 @@ def test_a_case_that_the_machine_failed_is_submitted_again_until_it_was_measured
     follow(client)
     fire(1)
     end_all(client, Status.OOM, left)
+    measured, *others = cases_of(client)
     assert fire(2)[0].submission_id
-    end_all(client, left, Status.OK)  # the first case was measured the night before
+    assert measured not in cases_of(client)
+    assert cases_of(client) == others, "only what is left is submitted"
+    end_all(client, Status.OK)
     assert fire(3)[0].submission_id is None
     assert submitted(client) == [ONE, ONE]
     assert shown(client)["note"] == "It submitted nothing: it has measured 111111111111 already."
