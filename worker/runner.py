@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 
 from benchmarks.contracts import Id, JobSpec, Result, Status
@@ -14,7 +15,8 @@ from worker.launch import NO_WISHES, Launch, Local
 from worker.pair import Pairs
 from worker.result_builder import sendable, without_numbers
 from worker.settings import Settings
-from worker.supervisor import Station, Watch
+from worker.supervisor import Interrupted, Station, Watch
+from worker.targets import commands
 from worker.targets.target import TargetAbsent, refused, target_of
 
 
@@ -49,20 +51,22 @@ class Runner:
         if refusal := refused(spec.case.workload, self._settings.allowed_models):
             return without_numbers(spec, Status.UNSUPPORTED, refusal)
         measure = self._alone.measure if spec.duet is None else self._pairs.measure
-        try:
-            with (
-                self._ahead.during(spec),
-                workspace() as folder,
-                self._caches.of(group, spec) as kept,
-            ):
-                caches = local.caches or kept
-                launch = self._launch(spec, folder, watch, caches, local)
-                run = run_of(spec, self._settings)
-                return sendable(run, measure(launch))
-        except TargetAbsent as absent:
-            return self._without_code(spec, absent)
-        except OSError as error:
-            return _not_run(spec, error)
+        with commands.interrupted_by(partial(_look, watch)):
+            try:
+                with (
+                    self._ahead.during(spec),
+                    workspace() as folder,
+                    self._caches.of(group, spec) as kept,
+                ):
+                    self.station.uses(folder)
+                    caches = local.caches or kept
+                    launch = self._launch(spec, folder, watch, caches, local)
+                    run = run_of(spec, self._settings)
+                    return sendable(run, measure(launch))
+            except TargetAbsent as absent:
+                return self._without_code(spec, absent)
+            except OSError as error:
+                return _not_run(spec, error)
 
     def _without_code(self, spec: JobSpec, absent: TargetAbsent) -> Result:
         """The result of a job whose code cannot be had; of a pair it says which side's."""
@@ -97,6 +101,11 @@ class Runner:
         until_s = min(time.monotonic() + spec.timeout_s, local.until_s)
         first_c = self.station.device.temperature_c()
         return Launch(spec, target, folder, until_s, watch, first_c, caches, local)
+
+
+def _look(watch: Watch) -> None:
+    if cause := watch.cause():
+        raise Interrupted(cause)
 
 
 def _not_run(spec: JobSpec, error: OSError) -> Result:

@@ -111,6 +111,10 @@ class Station:
         on_gpu = self._settings.device != "cpu"
         return on_gpu and self._contained is containment.Containment.PROCESS_GROUP
 
+    def uses(self, folder: Path) -> None:
+        """Note a job's folder before any child of it: a worker that dies meanwhile leaves it."""
+        self._started((), folder)
+
     def supervise(self, task: Task, watch: Watch, tell: Tell) -> Outcome:
         """Run a child to its end; nothing of it is left when this returns or raises.
 

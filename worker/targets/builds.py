@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import IO
 
 from pydantic import ValidationError
 
 from benchmarks.contracts import MOST_HEADS, Head, line
 from benchmarks.contracts.pins import UPSTREAM, pins_of
 from worker.checkouts import MOST_REVISIONS
-from worker.targets import definitions
+from worker.targets import commands, definitions
 from worker.targets.commands import BuildFailed, Unbuildable
 from worker.targets.environment import CACHE, environment_of
 from worker.targets.known_failures import KnownFailures
@@ -38,6 +39,8 @@ IN_USE_S = 86_400.0
 """A build that was used so lately is not removed: a job may take a day."""
 FRESH_S = 600.0
 """Refs that were fetched longer ago are not told: nobody knows where they are now."""
+ASK_AGAIN_S = 0.1
+"""Between two looks whether another worker has ended what only one may do."""
 NOT_YET = "It was not fetched yet."
 
 
@@ -119,7 +122,16 @@ class Builds:
         if self._releases is not None:
             targets[UPSTREAM], newest = self._releases.told()
             heads = (*newest, *heads)[:MOST_HEADS]
-        return {"revisions": self.revisions(), "targets": targets, "heads": heads}
+        told = None if self._unseen() else self.revisions()
+        return {"revisions": told, "targets": targets, "heads": heads}
+
+    def _unseen(self) -> bool:
+        """Return True while nothing is known of a repository, for nobody has looked yet.
+
+        A commit that is asked for meanwhile may be there.
+        """
+        unlooked = [name for name, trouble in self._trouble.items() if trouble == NOT_YET]
+        return any(next(self._mirror(name).heads(1), None) is None for name in unlooked)
 
     def revisions(self) -> tuple[str, ...]:
         """The newest commits that are known and may be asked for."""
@@ -308,7 +320,9 @@ class Builds:
         """Wait for other workers of this machine that do the same in this folder."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / f"{what}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            while not _locked(lock):
+                commands.look()
+                time.sleep(ASK_AGAIN_S)
             yield
 
 
@@ -325,6 +339,14 @@ def _remove(folder: Path) -> None:
     half = folder.with_name(f"{folder.name}.part")
     folder.rename(half)
     shutil.rmtree(half, ignore_errors=True)
+
+
+def _locked(lock: IO[str]) -> bool:
+    """Take the lock unless another process has it."""
+    with suppress(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
 
 
 def _is_old(folder: Path) -> bool:

@@ -7,8 +7,9 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +35,9 @@ _OF_A_REPOSITORY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DI
 """Set within hooks; they would turn git to another repository."""
 TASKS = 2_000
 """Processes and threads, where the kernel can limit them."""
+
+
+_LOOK: ContextVar[Callable[[], None]] = ContextVar("look", default=lambda: None)
 
 
 class BuildFailed(Exception):
@@ -62,6 +66,21 @@ class BuildLimits:
     """The folders that it fills, if any."""
     disk_b: float = math.inf
     """Of each of them."""
+
+
+@contextmanager
+def interrupted_by(look: Callable[[], None]) -> Iterator[None]:
+    """Call ``look`` every second while this thread builds; what it raises ends the build."""
+    token = _LOOK.set(look)
+    try:
+        yield
+    finally:
+        _LOOK.reset(token)
+
+
+def look() -> None:
+    """Raise what is to end this thread's build, if anything is."""
+    _LOOK.get()()
 
 
 def run(
@@ -144,6 +163,7 @@ def _await(
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=LOOK_S)
             ended = True
+        look()
         if any(not fits(folder, int(limits.disk_b)) for folder in limits.folders):
             gib = limits.disk_b / 2**30
             raise TooMuch(f"`{name}` needs more than {gib:g} GiB of disk, or too many files.")

@@ -85,6 +85,8 @@ class Uv:
             "UV_PYTHON": self._python,
             "UV_PYTHON_DOWNLOADS": "never",
             "UV_CACHE_DIR": str(self._cache),
+            # For each project that it installs, uv leaves a lock file there.
+            "TMPDIR": str(self._cache),
         }
         disk_b = self._bounds.disk_gib * 2**30
         limits = BuildLimits(self._bounds.build_s, (fills, self._cache), disk_b)

@@ -30,6 +30,11 @@ _AS_IT_IS = {"GIT_LFS_SKIP_SMUDGE": "1", "GIT_NO_REPLACE_OBJECTS": "1"}
 """No large files, and no `refs/replace` that swaps a commit's content."""
 _LINK = "120000"
 """git's mode of a symbolic link."""
+_HALVES = (
+    *("*.lock", "refs/**/*.lock", "objects/*/tmp_*"),
+    *("objects/pack/.tmp-*", "objects/pack/*.keep"),
+)
+"""Files of git that it removes itself unless it is killed; no ref's name may end in ``.lock``."""
 _OF_A_HEAD = ("refname", "objectname", "committerdate:iso8601-strict", "authorname", "subject")
 MOST_LINKS, LONGEST_LINK_B = 1_000, 4_096
 
@@ -51,6 +56,7 @@ class Mirror:
                 is kept.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
+        self._remove_halves()
         self._git("init", "--bare", "--quiet")
         refs = [f"+{ref}:{ref}" for ref in self._repository.refs]
         quiet = ("--quiet", "--prune", "--no-tags", "--no-recurse-submodules")
@@ -60,14 +66,22 @@ class Mirror:
         except BuildFailed:
             if not fits(self._folder, int(self._disk_b)):
                 shutil.rmtree(self._folder, ignore_errors=True)
-            for part in self._folder.glob("objects/pack/tmp_*"):
-                with suppress(OSError):
-                    part.unlink()
+            self._remove_halves()
             raise
         try:
             self._forget_others()
         except (BuildFailed, OSError) as failed:
             log.warning("Refs that are not allowed any more stay until the next fetch: %s", failed)
+
+    def _remove_halves(self) -> None:
+        """Remove what a git left that was killed: nobody else writes here now.
+
+        Each lock would be in the way of every later fetch.
+        """
+        for pattern in _HALVES:
+            for half in self._folder.glob(pattern):
+                with suppress(OSError):
+                    half.unlink()
 
     def _forget_others(self) -> None:
         """Delete the refs that were allowed once: they would still reach their commits."""
@@ -136,7 +150,8 @@ class Mirror:
         for path, leads_to in self._links(commit):
             if _leads_out(path, leads_to):
                 raise Unbuildable(f"its link {path[:200]} leads out of it, to {leads_to[:200]}.")
-        index = to.with_name(f"{to.name}.index")
+        index = to / ".git" / "index"  # no file of a commit may have this name
+        index.parent.mkdir()
         limits = BuildLimits(self._repository.build_s, (to,), self._disk_b)
         there = (f"--git-dir={self._folder}", f"--work-tree={to}")
         more = _AS_IT_IS | {"GIT_INDEX_FILE": str(index)}
@@ -146,7 +161,7 @@ class Mirror:
         except TooMuch as failed:
             raise Unbuildable(str(failed), failed.log) from failed
         finally:
-            index.unlink(missing_ok=True)
+            shutil.rmtree(index.parent, ignore_errors=True)
 
     def _links(self, commit: str) -> Iterator[tuple[str, str]]:
         """Yield the links of a commit: where each is, and what it says.
