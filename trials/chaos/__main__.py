@@ -2,9 +2,9 @@
 
 Each run appends its raw row there.
 
-Bars: storm, zombies, power, takeover, mutants, killed; ``all`` shows each of them. A storm's seed
-is printed; ``--seed`` brings its plan of faults again. Exit code 1 if anything went wrong that must
-not.
+Bars: storm, zombies, power, takeover, mutants, killed, bisected; ``all`` shows each of them. A
+storm's seed is printed; ``--seed`` brings its plan of faults again. Exit code 1 if anything went
+wrong that must not.
 """
 
 from __future__ import annotations
@@ -133,6 +133,13 @@ def kills(containment: str, arguments: argparse.Namespace) -> dict[str, Any]:
     return {"containment": containment, "trials": rows, "violations": violations}
 
 
+def bisections(database: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """100 kills of worker, builder and service, after a bisection without any."""
+    command = [sys.executable, "-m", "trials.chaos.bisected", "--seed", str(arguments.seed)]
+    done = subprocess.run([*command, "--undisturbed"], stdout=subprocess.PIPE, check=True)
+    return {"database": database, **json.loads(done.stdout)}
+
+
 BARS: dict[str, tuple[Callable[[str, argparse.Namespace], dict[str, Any]], tuple[str, ...]]] = {
     "storm": (storm, ("sqlite", "postgresql")),
     "zombies": (awakenings, ("sqlite", "postgresql")),
@@ -140,6 +147,7 @@ BARS: dict[str, tuple[Callable[[str, argparse.Namespace], dict[str, Any]], tuple
     "takeover": (takeover, ("sqlite", "postgresql")),
     "mutants": (mutants, ("sqlite",)),
     "killed": (kills, ("pid_namespace", "process_group")),
+    "bisected": (bisections, ("sqlite",)),
 }
 
 

@@ -4,8 +4,9 @@ Each is a process of its own and runs the whole of `worker.loop`: claims written
 kept, the spool, the fence. A *light* one replaces only the runner: the measurement is a wait in the
 worker's own process instead of a child process. A *full* one replaces nothing, and its child is
 the script of the worker's tests, in the part that ``CHAOS_PART`` names, or a real benchmark. A
-*zombie* is light, and freezes itself with each result that it has kept and not yet sent. Lines
-``NAME light|full|zombie`` come in, lines ``PID`` go out.
+*building* one runs what it builds, and stops where ``CHAOS_HOLDS`` tells it to. A *zombie* is
+light, and freezes itself with each result that it has kept and not yet sent. Lines
+``NAME light|full|building|zombie`` come in, lines ``PID`` go out.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from benchmarks.contracts import (
     Status,
 )
 from benchmarks.die_with_parent import PR_SET_PDEATHSIG
+from trials.chaos import holds
 from trials.chaos.journal import Journal, digest_of
 from worker import loop, startup
 from worker.client import ServiceClient, Ticket
@@ -136,7 +138,7 @@ def work(name: str, kind: str, folder: Path, url: str) -> int:
         state_dir=folder,
         worker_name=name,
         device="cpu",
-        data_root=notes if part else None,
+        data_root=notes if part or kind == "building" else None,
         child_command=(sys.executable, "-S", str(CHILD), "--part", part) if part else (),
         claim_wait_s=0.5,
         request_timeout_s=2.0,
@@ -150,7 +152,9 @@ def work(name: str, kind: str, folder: Path, url: str) -> int:
     spool, client = observed(Journal(folder / f"{name}.journal"), name, kind)
     names: dict[str, Any] = vars(startup)
     vars(loop)["Spool"], names["ServiceClient"] = spool, client
-    if kind != "full":
+    if kind == "building":
+        holds.hold_builds(Path(os.environ["CHAOS_HOLDS"]))
+    elif kind != "full":
         names["Runner"] = ScriptedRunner
     return startup.run(settings)
 
