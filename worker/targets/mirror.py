@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from itertools import islice, takewhile
@@ -147,9 +147,13 @@ class Mirror:
             Unbuildable: a link leads out of it, or it is too large.
             BuildFailed: the mirror or the disk is at fault.
         """
-        for path, leads_to in self._links(commit):
-            if _leads_out(path, leads_to):
-                raise Unbuildable(f"its link {path[:200]} leads out of it, to {leads_to[:200]}.")
+        try:
+            self._look_through(commit)
+            self._write(commit, to)
+        except TooMuch as failed:
+            raise Unbuildable(str(failed), failed.log) from failed
+
+    def _write(self, commit: str, to: Path) -> None:
         index = to / ".git" / "index"  # no file of a commit may have this name
         index.parent.mkdir()
         limits = BuildLimits(self._repository.build_s, (to,), self._disk_b)
@@ -158,19 +162,33 @@ class Mirror:
         try:
             run([*_GIT, *there, "read-tree", commit], limits, self._log, more, to)
             run([*_GIT, *there, "checkout-index", "--all"], limits, self._log, more, to)
-        except TooMuch as failed:
-            raise Unbuildable(str(failed), failed.log) from failed
         finally:
             shutil.rmtree(index.parent, ignore_errors=True)
 
-    def _links(self, commit: str) -> Iterator[tuple[str, str]]:
+    def _look_through(self, commit: str) -> None:
+        """Refuse what is not to be written: files whose few bytes unpack to many, and links out.
+
+        Raises:
+            Unbuildable: there is such a thing.
+            TooMuch: its files are too many to be listed.
+        """
+        listed = self._git("ls-tree", "-r", "-l", "-z", commit).split("\0")
+        entries = [entry.partition("\t") for entry in listed if entry]
+        size_b = sum(int(size) for facts, _, _ in entries if (size := facts.split()[3]) != "-")
+        if size_b > self._disk_b:
+            allowed = self._repository.disk_gib
+            raise Unbuildable(f"its files have {size_b / 2**30:.3g} GiB, of {allowed:g} allowed.")
+        for path, leads_to in self._links(entries):
+            if _leads_out(path, leads_to):
+                raise Unbuildable(f"its link {path[:200]} leads out of it, to {leads_to[:200]}.")
+
+    def _links(self, entries: Sequence[tuple[str, str, str]]) -> Iterator[tuple[str, str]]:
         """Yield the links of a commit: where each is, and what it says.
 
         Raises:
             Unbuildable: they are too many, or too long to be links.
         """
-        listed = self._git("ls-tree", "-r", "-l", "-z", commit).split("\0")
-        links = [entry.partition("\t") for entry in listed if entry.startswith(_LINK)]
+        links = [entry for entry in entries if entry[0].startswith(_LINK)]
         if len(links) > MOST_LINKS:
             raise Unbuildable(f"it has {len(links)} links, and may have {MOST_LINKS}.")
         for facts, _, path in links:

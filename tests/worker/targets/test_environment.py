@@ -103,13 +103,27 @@ Y = 'source = { registry = "http://127.0.0.1:9/simple" }\n'
         (LOCK, "[project", True),
         (f"{NEEDS}{Y}", f'{PROJECT}dependencies = ["y"]\n', True),
         (
+            f'{NEEDS}{Y}wheels = [{{ url = "http://127.0.0.1:9/y-1-py3-none-win_amd64.whl", '
+            f'hash = "sha256:{"0" * 64}" }}]\n',
+            f'{PROJECT}dependencies = ["y"]\n',
+            True,
+        ),
+        (LOCK.replace("3.11", "4.0"), PROJECT.replace("3.11", "4.0"), True),
+        (
             f'{NEEDS}{Y}wheels = [{{ url = "http://127.0.0.1:9/y-1-py3-none-any.whl", '
             f'hash = "sha256:{"0" * 64}" }}]\n',
             f'{PROJECT}dependencies = ["y"]\n',
             False,
         ),
     ],
-    ids=["a broken lock", "a broken project", "no wheel", "an index that is away"],
+    ids=[
+        "a broken lock",
+        "a broken project",
+        "no wheel",
+        "a lock for another platform",
+        "a lock for another Python",
+        "an index that is away",
+    ],
 )
 def test_uv_itself_says_whose_fault_it_is(
     commit: Commit,
@@ -164,3 +178,36 @@ def test_without_a_lock_it_says_so(commit: Commit, build: Callable[..., Builds])
     one = commit(a__py="1\n")
     with pytest.raises(BuildFailed, match=r'it has no uv\.lock, which install = "uv-sync" needs'):
         build(install="uv-sync").folder_of(one)
+
+
+SETUP = """
+import os, pathlib, socket
+pathlib.Path({mark!r}).touch()
+os.fork()
+socket.create_connection(("127.0.0.1", 9))
+open("large", "wb").write(bytes(2**30))
+"""
+BACKEND = '[build-system]\nrequires = []\nbuild-backend = "setup"\nbackend-path = ["."]\n'
+
+
+@pytest.mark.parametrize("whose", ["its own", "a package's in its repository"])
+def test_no_code_that_builds_a_package_runs(
+    commit: Commit, build: Callable[..., Builds], origin: Path, tmp_path: Path, whose: str
+):
+    """It would fork, call out and fill the disk."""
+    mark = tmp_path / "ran"
+    setup, project = SETUP.format(mark=str(mark)), f"{PROJECT}{BACKEND}"
+    if whose == "its own":
+        lock = LOCK.replace("virtual", "editable")
+        one = commit(uv__lock=lock, pyproject__toml=project, setup__py=setup)
+        assert build(install="uv-sync").folder_of(one)
+    else:
+        (origin / "y").mkdir()
+        (origin / "y" / "setup.py").write_text(setup)
+        (origin / "y" / "pyproject.toml").write_text(project.replace('"x"', '"y"'))
+        lock = f'{NEEDS}source = {{ directory = "y" }}\n'
+        needs = 'dependencies = ["y"]\n[tool.uv.sources]\ny = { path = "y" }\n'
+        one = commit(uv__lock=lock, pyproject__toml=f"{PROJECT}{needs}")
+        with pytest.raises(Unbuildable, match="can't be installed because it is marked"):
+            build(install="uv-sync").folder_of(one)
+    assert not mark.exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -146,6 +147,47 @@ def test_a_repository_that_is_too_large_is_given_up(
     with pytest.raises(BuildFailed, match="is in no repository"):
         build(disk_gib=2**-10).folder_of(one)
     assert "`git fetch` needs more than 0.000976562 GiB of disk" in caplog.text
+
+
+def test_files_that_unpack_to_more_than_is_allowed_are_not_written(
+    commit: Commit, build: Callable[..., Builds], origin: Path, tmp_path: Path
+):
+    with (origin / "zeros").open("wb") as file:
+        file.truncate(10 * 2**20)
+    blob = git(origin, "hash-object", "-w", "zeros")
+    (origin / "zeros").unlink()
+    names = [f"100644 blob {blob}\tzeros-{number}" for number in range(3080)]
+    tree = typed(origin, names, "mktree")
+    git(origin, "update-ref", "refs/heads/main", git(origin, "commit-tree", tree, "-m", "30 GB"))
+    one = git(origin, "rev-parse", "main")
+    with pytest.raises(Unbuildable, match=r"its files have 30\.1 GiB, of 20 allowed\."):
+        build().folder_of(one)
+    written = sum(path.stat().st_blocks * 512 for path in (tmp_path / "builds").rglob("*"))
+    assert written < 10 * 2**20
+
+
+def test_folders_without_end_in_a_few_bytes_are_not_written(
+    build: Callable[..., Builds], origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(commands, "PRINTED_B", 2**20)
+    inner = f"100644 blob {typed(origin, ['x'], 'hash-object', '-w', '--stdin')}\tx"
+    for _ in range(10):
+        tree = typed(origin, [f"{inner}{number}" for number in range(10)], "mktree")
+        inner = f"040000 tree {tree}\td"
+    git(origin, "update-ref", "refs/heads/main", git(origin, "commit-tree", tree, "-m", "bomb"))
+    one = git(origin, "rev-parse", "main")
+    with pytest.raises(Unbuildable, match="`git ls-tree` printed more than 1 MiB"):
+        build().folder_of(one)
+    assert list((tmp_path / "builds" / "checkouts" / "ours").iterdir()) == []
+
+
+def typed(place: Path, lines: list[str], *arguments: str) -> str:
+    """What git says of lines that it reads."""
+    said = "\n".join(lines) + "\n"
+    done = subprocess.run(
+        ["git", *arguments], cwd=place, input=said, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
 
 
 def test_a_branch_that_is_named_like_an_abbreviation_is_not_taken_for_it(

@@ -202,3 +202,18 @@ def test_the_folder_of_a_job_is_removed_after_its_worker_died_while_it_built(
     station = Station(chosen, contained, None, lambda trees, folder: noted.append((trees, folder)))
     with pytest.raises(KeyboardInterrupt):
         Runner(chosen, station).run(job("ok", revision=one), onlooker)
+
+
+def test_an_entry_point_that_a_commit_does_not_have_fails_its_job_with_the_reason(
+    settings: Settings, commit: Commit, contained, job, onlooker, origin: Path
+):
+    """Another commit has it; the child is the real one."""
+    file = settings.state_dir.parent / "targets.toml"
+    file.write_text(f'[targets.ours]\ngit = "{origin}"\n')
+    own = {"child_command": (), "targets": file, "models": "theirs"}
+    chosen = settings.model_copy(update=own)
+    one = commit(theirs__py="def other(size, context): ...\n")
+    spec = job("theirs:build", revision=one, timeout_s=120)
+    result = Runner(chosen, Station(chosen, contained)).run(spec, onlooker)
+    assert result.status is Status.UNSUPPORTED
+    assert result.reason == "theirs has no function build(size, context) -> Recipe."
