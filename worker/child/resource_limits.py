@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -54,6 +55,39 @@ class Room:
         return cls(used_b, usage.f_files - usage.f_ffree, usage.f_bavail * block_b)
 
 
+class DiskWatch:
+    """Reads a folder when its file system has grown enough, and else from time to time."""
+
+    def __init__(self, folder: Path, limit_b: float) -> None:
+        """Begin with ``folder`` as it is."""
+        self.folder = folder
+        self._limit_b = limit_b
+        self._measured = Room.of(folder)
+        self._measure_by_s = time.monotonic() + LOOK_ANYWAY_S
+
+    def still_fits(self) -> bool:
+        """Return True unless the folder was read now, and holds more than it may."""
+        try:
+            room = Room.of(self.folder)
+        except OSError:  # it was removed: there is nothing in it
+            return True
+        if not self._worth_measuring(room):
+            return True
+        self._measured = room
+        well = fits(self.folder, self._limit_b)
+        self._measure_by_s = time.monotonic() + LOOK_ANYWAY_S
+        return well
+
+    def _worth_measuring(self, room: Room) -> bool:
+        grown_b = room.used_b - self._measured.used_b
+        more_files = room.files - self._measured.files
+        return (
+            grown_b >= self._limit_b * WORTH_A_LOOK
+            or more_files >= MOST_FILES * WORTH_A_LOOK
+            or time.monotonic() >= self._measure_by_s
+        )
+
+
 class Consumption:
     """Looks at processes and free space once a second; reads the folder when necessary."""
 
@@ -62,11 +96,10 @@ class Consumption:
         self._leader = leader
         self._folder = folder
         self._allowance = allowance
-        self._measured = room = Room.of(folder)
+        self._disk = DiskWatch(folder, allowance.temporary_b)
         # A disk that was nearly full before is not this child's doing.
-        self._reserve_b = min(allowance.reserve_b, room.free_b // 2)
+        self._reserve_b = min(allowance.reserve_b, Room.of(folder).free_b // 2)
         self._due_s = time.monotonic() + LOOK_EVERY_S
-        self._measure_by_s = time.monotonic() + LOOK_ANYWAY_S
 
     def excess(self) -> Excess | None:
         """Return what the child takes too much of, if anything; cheap until a second has passed."""
@@ -82,43 +115,33 @@ class Consumption:
         return excess
 
     def _excess_on_disk(self) -> Excess | None:
-        room = Room.of(self._folder)
-        if room.free_b < self._reserve_b:
+        if Room.of(self._folder).free_b < self._reserve_b:
             return Excess.DISK
-        if not self._worth_measuring(room):
-            return None
-        self._measured = room
-        well = fits(self._folder, self._allowance.temporary_b)
-        self._measure_by_s = time.monotonic() + LOOK_ANYWAY_S
-        return None if well else Excess.TEMPORARY
-
-    def _worth_measuring(self, room: Room) -> bool:
-        grown_b = room.used_b - self._measured.used_b
-        more_files = room.files - self._measured.files
-        return (
-            grown_b >= self._allowance.temporary_b * WORTH_A_LOOK
-            or more_files >= MOST_FILES * WORTH_A_LOOK
-            or time.monotonic() >= self._measure_by_s
-        )
+        return None if self._disk.still_fits() else Excess.TEMPORARY
 
 
-def fits(folder: Path, limit_b: int) -> bool:
+def fits(folder: Path, limit_b: float) -> bool:
     """Return True if ``folder`` holds at most ``limit_b`` bytes of disk and `MOST_FILES` files.
 
     Unreadable folders do not count; the reserve covers them.
     """
-    taken_b = files = 0
+    taken_b = 0
+    for files, size_b in enumerate(sizes_b(folder), 1):
+        taken_b += size_b
+        if taken_b > limit_b or files > MOST_FILES:
+            return False
+    return True
+
+
+def sizes_b(folder: Path) -> Iterator[int]:
+    """Yield the bytes of disk of each file and folder below ``folder`` that can be read."""
     left = [str(folder)]
     while left:
         try:
             with os.scandir(left.pop()) as entries:
                 for entry in entries:
-                    files += 1
-                    taken_b += entry.stat(follow_symlinks=False).st_blocks * 512
-                    if taken_b > limit_b or files > MOST_FILES:
-                        return False
+                    yield entry.stat(follow_symlinks=False).st_blocks * 512
                     if entry.is_dir(follow_symlinks=False):
                         left.append(entry.path)
         except OSError:  # it has gone, or lies too deep
             continue
-    return True

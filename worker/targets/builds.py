@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from benchmarks.contracts import MOST_HEADS, Head, line
 from benchmarks.contracts.pins import UPSTREAM, pins_of
 from worker.checkouts import MOST_REVISIONS
+from worker.child.resource_limits import sizes_b
 from worker.targets import commands, definitions
 from worker.targets.commands import BuildFailed, Unbuildable
 from worker.targets.environment import CACHE, environment_of
@@ -275,9 +276,11 @@ class Builds:
         """
         try:
             left = sorted(self._folder.glob("checkouts/*/*"), key=lambda one: one.stat().st_mtime)
-            while left and self._size_b() > self._keep_b and _is_old(left[0]):
+            size_b = self._size_b()
+            while left and size_b > self._keep_b and _is_old(left[0]):
                 _remove(left.pop(0))
-            if self._size_b() <= self._keep_b:
+                size_b = self._size_b()
+            if size_b <= self._keep_b:
                 return
             linked = {self._environment(one) for one in left}
             for environment in self._environments("*"):
@@ -297,12 +300,8 @@ class Builds:
         return sorted(self._folder.glob(f"environments/{pattern}"))
 
     def _size_b(self) -> float:
-        total_b = 0
-        for folder in ("checkouts", "environments", CACHE):
-            for path in (self._folder / folder).rglob("*"):
-                with suppress(OSError):  # it has gone meanwhile
-                    total_b += path.lstat().st_blocks * 512
-        return float(total_b)
+        folders = ("checkouts", "environments", CACHE)
+        return float(sum(sum(sizes_b(self._folder / name)) for name in folders))
 
     def _checkouts(self, name: str) -> Path:
         return self._folder / "checkouts" / name

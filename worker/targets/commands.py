@@ -15,7 +15,7 @@ from pathlib import Path
 
 from worker.child import process_tree
 from worker.child.containment import Containment, guarded
-from worker.child.resource_limits import fits
+from worker.child.resource_limits import DiskWatch, fits
 
 LOOK_S = 1.0
 LAST_LINES = 3
@@ -158,13 +158,16 @@ def _await(
     process: subprocess.Popen[bytes], limits: BuildLimits, name: str, outputs: Sequence[int]
 ) -> None:
     until_s = time.monotonic() + limits.seconds
+    watches = [DiskWatch(folder, limits.disk_b) for folder in limits.folders]
     ended = False
     while not ended:
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=LOOK_S)
             ended = True
         look()
-        if any(not fits(folder, int(limits.disk_b)) for folder in limits.folders):
+        if not all(
+            fits(watch.folder, limits.disk_b) if ended else watch.still_fits() for watch in watches
+        ):
             gib = limits.disk_b / 2**30
             raise TooMuch(f"`{name}` needs more than {gib:g} GiB of disk, or too many files.")
         if any(os.fstat(output).st_size > PRINTED_B for output in outputs):
