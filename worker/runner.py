@@ -55,10 +55,9 @@ class Runner:
             try:
                 with (
                     self._ahead.during(spec),
-                    workspace() as folder,
+                    workspace(self.station.uses) as folder,
                     self._caches.of(group, spec) as kept,
                 ):
-                    self.station.uses(folder)
                     caches = local.caches or kept
                     launch = self._launch(spec, folder, watch, caches, local)
                     run = run_of(spec, self._settings)

@@ -112,7 +112,7 @@ class Station:
         return on_gpu and self._contained is containment.Containment.PROCESS_GROUP
 
     def uses(self, folder: Path) -> None:
-        """Note a job's folder before any child of it: a worker that dies meanwhile leaves it."""
+        """Note a job's folder: a worker that dies before its first child leaves it too."""
         self._started((), folder)
 
     def supervise(self, task: Task, watch: Watch, tell: Tell) -> Outcome:

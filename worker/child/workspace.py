@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import secrets
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -23,9 +24,14 @@ _COMPILED = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 
 
 @contextmanager
-def workspace() -> Iterator[Path]:
-    """Make the folder; it is removed at the end."""
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+def workspace(note: Callable[[Path], None] = lambda _: None) -> Iterator[Path]:
+    """Make the folder; it is removed at the end.
+
+    ``note`` is told of it before it is there: whoever is killed in between leaves none unnoted.
+    """
+    folder = Path(tempfile.gettempdir()) / f"{PREFIX}{secrets.token_hex(6)}"
+    note(folder)
+    folder.mkdir(mode=0o700)
     try:
         yield folder
     finally:
