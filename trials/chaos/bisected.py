@@ -217,7 +217,7 @@ class Trial:
         self._origin = Origin(folder, outcome.commits)
         self._url = f"sqlite:///{folder}/throughline.sqlite3"
         upgrade(self._url)
-        quick = {"LEASE_S": "6", "HEARTBEAT_S": "0.5", "SWEEP_S": "0.1", "CONFIRMATIONS": "0"}
+        quick = {"LEASE_S": "20", "HEARTBEAT_S": "0.5", "SWEEP_S": "0.1", "CONFIRMATIONS": "0"}
         self._service = Replica(self._url, folder, **quick)
         stack.callback(self._service.kill)
         self._service.start()
