@@ -29,7 +29,7 @@ _JobRow: TypeAlias = Row[*tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class AlreadyMeasured:
     """What a schedule need not submit again."""
 
     cases: frozenset[str] = frozenset()
@@ -38,7 +38,7 @@ class Measured:
     """The reason why nothing is to be submitted; empty if something is."""
 
 
-def measured_of(session: Session, request: SubmissionRequest, now: datetime) -> Measured:
+def measured_of(session: Session, request: SubmissionRequest, now: datetime) -> AlreadyMeasured:
     """Say what the source of a request has measured of its revision.
 
     Submissions that required other labels do not count, for they were other machines.
@@ -46,7 +46,7 @@ def measured_of(session: Session, request: SubmissionRequest, now: datetime) -> 
     rows = _jobs(session, request)
     name = request.revision[: None if pins_of(request.revision) else 12]
     if waiting := [row.created_at for row in rows if row.state not in FINAL_STATES]:
-        return Measured(
+        return AlreadyMeasured(
             why_all=f"it awaits results of {name} since {min(waiting):%Y-%m-%d %H:%M} UTC."
         )
     measured: set[str] = set()
@@ -62,13 +62,13 @@ def measured_of(session: Session, request: SubmissionRequest, now: datetime) -> 
     left = {row.case_key for row in rows if row.submission_id == rows[0].submission_id} - measured
     done = frozenset(measured)
     if not rows or left - unbuildable.keys():
-        return Measured(done)
+        return AlreadyMeasured(done)
     if left:
         reason = unbuildable[min(left)]
-        return Measured(
+        return AlreadyMeasured(
             done, f"{name} could not be built, and is tried again after a day: {reason}"
         )
-    return Measured(done, f"it has measured {name} already.")
+    return AlreadyMeasured(done, f"it has measured {name} already.")
 
 
 def _is_measured(replicates: Sequence[_JobRow]) -> bool:

@@ -28,7 +28,7 @@ from service.database.session import insert_if_absent, now_of
 from service.history import revisions
 from service.jobs import heads
 from service.jobs.explore import explore
-from service.jobs.measured_commits import Measured, measured_of
+from service.jobs.measured_commits import AlreadyMeasured, measured_of
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import AcceptedSubmission, submit
 from service.schemas.jobs import ScheduleView
@@ -254,7 +254,7 @@ def _submit_slot(
     follows = row.revision_rule.startswith(heads.RULE) and not row.again
     try:
         with session.begin_nested():
-            measured = measured_of(session, request, now) if follows else Measured()
+            measured = measured_of(session, request, now) if follows else AlreadyMeasured()
             if measured.why_all:
                 note = f"It submitted nothing: {measured.why_all}"
             else:

@@ -57,7 +57,7 @@ def submit(
     likely = workers.common_device(session, request.requires, now) if request.suite else None
     specs = expand(request, likely)
     missing = left_out(request, len(specs))
-    specs = [spec for spec in specs if spec.case.key not in without]
+    specs = tuple(spec for spec in specs if spec.case.key not in without)
     if key is None:
         made = _store(session, request, specs, now)
         return AcceptedSubmission(made, replayed=False, left_out=missing)
