@@ -146,15 +146,17 @@ def test_a_leftover_is_removed_from_the_temporary_folder_alone(
 ) -> None:
     """The worker's note of it is a file, which whatever ran on this machine may have changed."""
     elsewhere = precious.rename(precious.with_name(f"{PREFIX}precious"))
-    left = tmp_path / "tmp" / f"{PREFIX}left"
+    left, of_a_pair = (tmp_path / "tmp" / f"{PREFIX}{name}" for name in ("left", "pair"))
     left.mkdir()
+    (of_a_pair / "contender").mkdir(parents=True)
     settings.folder.mkdir(parents=True)
-    for folder in (elsewhere, left):
+    for folder in (elsewhere, left, of_a_pair / "contender"):
         Journal(settings.folder).started([Tree(2**22 + 1, 0, "none", "another boot")], folder)
         with worker():
             eventually(lambda: service.requests)
     assert untouched(elsewhere)
     assert not left.exists()
+    assert not of_a_pair.exists()
     assert "is left as it is" in caplog.text
 
 

@@ -39,15 +39,17 @@ def workspace(note: Callable[[Path], None] = lambda _: None) -> Iterator[Path]:
 
 
 def remove_leftover(folder: Path) -> bool:
-    """Remove the folder of a worker that died; False if the path is no such folder's.
+    """Remove the workspace of a worker that died; False if the path is neither one nor in one.
 
-    The path comes from a file: only a workspace in today's temporary folder is removed.
+    The path comes from a file: only a workspace in today's temporary folder is removed. A side of
+    a pair that is measured by itself has a folder within it.
     """
     temporary = Path(tempfile.gettempdir()).resolve()
-    if folder.parent.resolve() != temporary or not folder.name.startswith(PREFIX):
-        return False
-    remove(temporary, folder.name)
-    return True
+    for place in (folder, *folder.parents):
+        if place.name.startswith(PREFIX) and place.parent.resolve() == temporary:
+            remove(temporary, place.name)
+            return True
+    return False
 
 
 def remove(inside: Path, name: str) -> None:
