@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 STEPS, BATCH = 40, 32
-PROCESS_NOISE, STEP_NOISE = 0.002, 0.01
+PROCESS_NOISE, STEP_NOISE = 0.0015, 0.005
 """Standard deviations, as a share: of a whole process, and of each step."""
 
 
