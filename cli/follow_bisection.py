@@ -7,7 +7,13 @@ import time
 from cli.client import ServiceClient, read
 from cli.exits import Away, Exit
 from cli.output.console import Console
-from service.schemas.bisections import BisectionOutcome, BisectionState, BisectionView, ProbeView
+from service.schemas.bisections import (
+    BisectionOutcome,
+    BisectionStage,
+    BisectionState,
+    BisectionView,
+    ProbeView,
+)
 from service.wording import formats
 from service.wording.bisected import probably
 
@@ -87,10 +93,19 @@ def probe_words(probe: ProbeView, view: BisectionView) -> str:
 
 
 def leading_words(view: BisectionView) -> str:
-    """The commit that leads, and how probable that none is the culprit."""
-    leading = max(view.commits, key=lambda commit: commit.probability)
-    return (
-        f"Likeliest: {formats.revision(leading.revision)} ({probably(leading.probability)}); no "
-        f"commit: {probably(view.environment)}; {view.processes} of {view.most_processes} "
-        "processes."
+    """The commit that leads, and how probable that none is the culprit.
+
+    Once a culprit is verified: that, and the commit that leads for the rest of the change.
+    """
+    rest = view.stage is BisectionStage.REST
+    known = {view.last, *(one.last for one in view.others)} if rest else set()
+    leading = max(
+        (commit for commit in view.commits if commit.place not in known),
+        key=lambda commit: commit.probability,
     )
+    likeliest = f"{formats.revision(leading.revision)} ({probably(leading.probability)})"
+    cost = f"{view.processes} of {view.most_processes} processes."
+    if not rest or view.last is None:
+        return f"Likeliest: {likeliest}; no commit: {probably(view.environment)}; {cost}"
+    verified = formats.revision(view.commits[view.last].revision)
+    return f"Verified: {verified}. Likeliest for the rest: {likeliest}; {cost}"

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from service.analysis.detection.alarms import PATIENCE
 from service.analysis.detection.windows import SAME
-from service.analysis.recovery import taken_back
+from service.analysis.recovery import share_left, taken_back
 from service.database.failures import passes
 from service.findings import lifecycle, rules
 from service.findings.gather_evidence import figures_of, members, say_again
@@ -81,7 +81,7 @@ def follow(
         covered |= {one.id for one in reported if one is not None}
         expected |= {change.id} if change and is_expected(row) else set()
         ended = link.ended
-        watched = not (change or ended or is_expected(row))
+        watched = not (back or ended or is_expected(row)) and _fades(link, row, change)
         since = _back_again(link, history, index, ill) if watched else None
         if since is not None:
             recover(link, since)
@@ -227,6 +227,18 @@ def _update(
             _moves(histories, link, row, change, now)
     if back is not None:
         recover(link, back.first_bad_at)
+
+
+def _fades(link: FindingSeries, row: FindingRow, change: PlacedChange | None) -> bool:
+    """Return True if the history shows a change no more, or less than half of a confirmed one.
+
+    It keeps a confirmed change for ever. If that is over within days, its border is the only one
+    for some weeks, between the old level and a mean of both.
+    """
+    if change is None:
+        return True
+    left = share_left(link.before, link.after, change.change.after)
+    return row.certainty == Certainty.CONFIRMED and left < 0.5
 
 
 def _back_again(

@@ -31,6 +31,8 @@ class BisectionStage(StrEnum):
     ENDS = "verifying_ends"
     SEARCH = "searching"
     CULPRIT = "verifying_culprit"
+    REST = "searching_rest"
+    """A culprit is verified, and did not make the whole change."""
     DONE = "done"
 
 
@@ -107,6 +109,18 @@ class BisectedCommit(Document):
     """False once it could not be built or run."""
 
 
+class OtherCulprit(Document):
+    """A commit, or a range, that made a part of what the largest culprit left of the change."""
+
+    first: int
+    """Place of its first commit."""
+    last: int
+    """Place of its last one."""
+    probability: float
+    share: float
+    """Share of the whole change that it shows beside its parent."""
+
+
 class ProbeView(Document):
     """One pair: a commit beside an earlier one."""
 
@@ -161,6 +175,8 @@ class BisectionView(BisectionSummary):
     """Place of the last one; the same where one commit is named."""
     share: float | None
     """Share of the whole change that the culprit shows beside its parent."""
+    others: tuple[OtherCulprit, ...]
+    """Further culprits, which made what is left, the largest first."""
     processes: int
     most_processes: int
     worker: str | None

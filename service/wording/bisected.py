@@ -5,7 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from service.schemas.bisections import BisectedCommit, BisectionOutcome, RangeCommit
+from service.schemas.bisections import (
+    BisectedCommit,
+    BisectionOutcome,
+    BisectionStage,
+    RangeCommit,
+)
 from service.wording import formats
 
 WHOLE = 0.75
@@ -18,18 +23,22 @@ def outcome_words(
     probability: float,
     share: float | None,
     processes: int,
+    others: Sequence[tuple[Sequence[RangeCommit], float]] = (),
 ) -> str:
-    """Say how a bisection ended, with the commits that it names, its probability and its cost."""
+    """Say how a bisection ended, with the commits that it names, its probability and its cost.
+
+    ``others`` made the rest: the commits of each, one or a range, and its share of the change.
+    """
     told = f" Probability {probably(probability)}, {processes} processes."
+    rest = "" if share is None or (share >= WHOLE and not others) else _rest(share, others)
     match outcome:
         case BisectionOutcome.CULPRIT:
-            rest = "" if share is None or share >= WHOLE else _rest(share)
             return f"{commit_words(named[-1])} changed it.{rest}{told}"
         case BisectionOutcome.RANGE:
             count = formats.counted(len(named), "commit")
             return (
                 f"One of {count} changed it, up to {commit_words(named[-1])}; those between "
-                f"cannot be measured.{told}"
+                f"cannot be measured.{rest if others else ''}{told}"
             )
         case BisectionOutcome.ENVIRONMENT:
             return f"The ends do not differ today: no commit between them changed it.{told}"
@@ -46,8 +55,17 @@ def probably(probability: float) -> str:
     return f"{min(math.floor(1_000 * probability) / 10, 99.9):.1f}{formats.NBSP}%"
 
 
-def _rest(share: float) -> str:
-    return f" It makes {formats.share(share)} of the change: another commit made the rest."
+def _rest(share: float, others: Sequence[tuple[Sequence[RangeCommit], float]]) -> str:
+    made = f" It makes {formats.share(share)} of the change"
+    if not others:
+        return f"{made}: another commit may have made the rest."
+    return "".join([made, *(f", {_made(*one)}" for one in others), "."])
+
+
+def _made(commits: Sequence[RangeCommit], share: float) -> str:
+    last = commit_words(commits[-1])
+    who = last if len(commits) == 1 else f"one of {len(commits)} commits up to {last}"
+    return f"{who} {formats.share(share)}"
 
 
 def commit_words(commit: RangeCommit | BisectedCommit) -> str:
@@ -58,11 +76,17 @@ def commit_words(commit: RangeCommit | BisectedCommit) -> str:
     return f"{name} ({inside})" if inside else name
 
 
-def next_words(places: tuple[int, int] | None, commits: Sequence[BisectedCommit]) -> str:
+def next_words(
+    places: tuple[int, int] | None,
+    commits: Sequence[BisectedCommit],
+    stage: BisectionStage = BisectionStage.SEARCH,
+) -> str:
     """Say which pair is measured next; empty if none is."""
     if places is None:
         return ""
     commit, beside = (formats.revision(commits[place].revision) for place in places)
+    if stage is BisectionStage.REST:
+        return f"Measure commit {places[0]}, {commit}, beside {beside}: who made the rest?"
     if places == (len(commits) - 1, 0):
         return f"Measure the bad end {commit} beside the good end {beside}."
     if places[1] == 0:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from builders.gate_hand import CASE, GateHand, Script, measured
@@ -59,8 +61,17 @@ class BisectionHand:
         return most
 
 
-def stepped(culprit: int | None, slower: float = 0.03, unbuildable: Collection[int] = ()) -> Script:
-    """Throughput 100 before commit ``culprit``, and less by the share ``slower`` from it on."""
+def stepped(
+    culprit: int | None,
+    slower: float = 0.03,
+    unbuildable: Collection[int] = (),
+    others: Mapping[int, float] = MappingProxyType({}),
+) -> Script:
+    """Throughput 100 before commit ``culprit``, and less by the share ``slower`` from it on.
+
+    ``others`` are further commits that make it slower, each by its share.
+    """
+    every = dict(others) if culprit is None else {culprit: slower, **others}
     counts = iter(range(10_000))
 
     def script(lease: Lease) -> Result:
@@ -68,7 +79,7 @@ def stepped(culprit: int | None, slower: float = 0.03, unbuildable: Collection[i
         if place in unbuildable:
             return result_of(lease, status=Status.UNBUILDABLE, reason="it has no uv.lock.")
         wave = (0.0, 0.001, -0.001, 0.0005)[next(counts) % 4]
-        slow = culprit is not None and place >= culprit
-        return measured(lease, 100.0 * ((1 - slower) if slow else 1.0) * (1 + wave))
+        left = math.prod(1 - share for commit, share in every.items() if commit <= place)
+        return measured(lease, 100.0 * left * (1 + wave))
 
     return script

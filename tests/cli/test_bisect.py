@@ -18,6 +18,8 @@ from builders.forked import ForkServer
 
 from cli import bisected_range
 from cli.exits import Exit, Stop
+from cli.follow_bisection import leading_words
+from service.schemas.bisections import BisectedCommit, BisectionStage, BisectionView
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 Throughline = Callable[[Path, dict[str, str]], Run]
@@ -213,6 +215,22 @@ def probed(url: str) -> int:
     """How many pairs the only bisection has asked for."""
     [one] = answers(url) or [{}]
     return len(httpx2.get(f"{url}/{one['id']}").json()["probes"]) if one else 0
+
+
+def test_while_the_rest_is_searched_the_verified_commit_is_told_and_leads_no_more() -> None:
+    chances = {0: 0.0, 1: 0.99, 2: 0.3, 3: 0.6}
+    commits = tuple(
+        BisectedCommit(
+            place=place, revision=f"c{place}", author="", title="", probability=chance, usable=True
+        )
+        for place, chance in chances.items()
+    )
+    known = {"commits": commits, "processes": 20, "most_processes": 80, "environment": 0.0}
+    view = BisectionView.model_construct(stage=BisectionStage.REST, last=1, others=(), **known)
+    told = leading_words(view).replace("\u00a0", " ")
+    assert told == "Verified: c1. Likeliest for the rest: c3 (60.0 %); 20 of 80 processes."
+    over = view.model_copy(update={"stage": BisectionStage.DONE})
+    assert leading_words(over).startswith("Likeliest: c1 ")
 
 
 def test_a_longer_range_than_can_be_bisected_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,11 @@
-"""Bisections over recorded pairs of equal code, with one percent planted at a random commit.
+"""Bisections over recorded pairs of equal code, with slower commits planted at random.
 
 ``PYTHONPATH=.:tests python -m trials.bisection`` replays 1,000 bisections of 24 commits with a
-culprit and 1,000 without for each kind of replay. It writes a line for each bisection to
-``benchmarks/results/bisection/replays.jsonl`` and the table into its ``README.md``. Pairs are drawn
-from the recorded ones of one case and machine, with replacement. A culprit's pair is the same pair
-with each step of the contender one percent longer, and goes through the service's own functions.
+culprit and 1,000 without for each kind of replay, and 1,000 with two culprits. It writes a line for
+each bisection to ``benchmarks/results/bisection/replays.jsonl`` and the tables into its
+``README.md``. Pairs are drawn from the recorded ones of one case and machine, with replacement. A
+culprit's pair is the same pair with each step of the contender longer, by one percent unless the
+kind says otherwise, and goes through the service's own functions.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import combinations, groupby
 from pathlib import Path
 from statistics import stdev
 from typing import Any
@@ -27,7 +28,6 @@ from service.analysis.bisection import Judgement, Probe, Search, judged
 from service.analysis.gate import Pair
 from service.analysis.gate.metrics import worse_by
 from service.analysis.gate.noise import PairNoise
-from service.schemas.bisections import BisectionOutcome
 from trials.bisection import table
 from trials.gate import turned
 
@@ -60,6 +60,13 @@ class Kind:
     """Pairs follow each other as they were recorded."""
     clock: bool = True
     """Whether the clocks were recorded."""
+    planted: tuple[float, ...] = (PLANTED,)
+    """How much longer a step takes from each culprit on, as a share; the largest first."""
+
+    @property
+    def several(self) -> bool:
+        """Whether it has more than one culprit."""
+        return len(self.planted) > 1
 
 
 KINDS = (
@@ -69,16 +76,25 @@ KINDS = (
     Kind("3 % of processes 7 % slow", odd=0.03),
     Kind("drift of 0.1 % a process", drift=0.001),
     Kind("without the clocks", clock=False),
+    Kind("2 % and 1 %, a finding", planted=(0.02, 0.01)),
+    Kind("2 % and 1 %, two revisions", planted=(0.02, 0.01), known=False),
+    Kind("1 % and 1 %, a finding", planted=(0.01, 0.01)),
+    Kind("2 % and 1 %, 3 % of processes 7 % slow", planted=(0.02, 0.01), odd=0.03),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The recorded pairs of one case on one kind of machine, as they were and with the culprit."""
+    """The recorded pairs of one case on one kind of machine, as they were and with culprits."""
 
     name: str
-    equal: Sequence[Pair]
-    slower: Sequence[Pair]
+    slower: Mapping[float, Sequence[Pair]]
+    """By how much longer each step of the contender takes."""
+
+    @property
+    def equal(self) -> Sequence[Pair]:
+        """The pairs as they were."""
+        return self.slower[0.0]
 
     @property
     def noise(self) -> float:
@@ -95,12 +111,11 @@ class Machine:
         self._pairs: list[Pair] = []
         self._added: list[float] = []
 
-    def measure(self, *, slower: bool) -> list[float]:
+    def measure(self, slower: float) -> list[float]:
         """Draw one more pair, and give the differences of all so far."""
         count = len(self._pool.equal)
         place = self._start + len(self._pairs) if self._kind.in_order else self._draw(count)
-        pairs = self._pool.slower if slower else self._pool.equal
-        self._pairs.append(pairs[place % count])
+        self._pairs.append(self._pool.slower[slower][place % count])
         self._added.append(self._odd() - self._odd() + self._random.normal(0.0, self._kind.drift))
         found = worse_by(self._pairs, "throughput")
         return [one + more for one, more in zip(found, self._added, strict=True)]
@@ -132,32 +147,53 @@ def main() -> None:
 def replays(
     kind: Kind, random: np.random.Generator, bisections: int
 ) -> Iterator[Mapping[str, Any]]:
-    """Bisections of one kind, half of them with a culprit; each takes one of the pools."""
+    """Bisections of one kind, half of them with a culprit; each takes one of the pools.
+
+    With several culprits there are none without.
+    """
     print(f"{kind.name} ...", file=sys.stderr)
-    pools = list(recorded(clock=kind.clock))
+    pools = list(recorded(kind))
     noises = {pool.name: pool.noise for pool in pools}
-    for planted in (True, False):
+    for planted in (True,) if kind.several else (True, False):
         for _ in range(bisections):
             pool = pools[random.integers(len(pools))]
-            culprit = int(random.integers(1, COMMITS + 1)) if planted else None
+            places = _places(kind, random) if planted else []
+            culprits = dict(zip(places, kind.planted, strict=planted))
             search = started(kind, noises[pool.name], random)
-            judgement, done = bisected(search, Machine(kind, pool, random), culprit)
-            yield row_of(kind, pool, culprit, judgement, done)
+            judgement, done = bisected(search, Machine(kind, pool, random), culprits)
+            yield row_of(kind, pool, places, judgement, done)
 
 
-def recorded(*, clock: bool) -> Iterator[Pool]:
+def _places(kind: Kind, random: np.random.Generator) -> list[int]:
+    if not kind.several:
+        return [int(random.integers(1, COMMITS + 1))]
+    chosen = random.choice(np.arange(1, COMMITS + 1), len(kind.planted), replace=False)
+    return [int(place) for place in chosen]
+
+
+def recorded(kind: Kind) -> Iterator[Pool]:
     """The pools: pairs of equal code, of each case and machine with enough of them."""
+    shown = {
+        together(some)
+        for count in range(len(kind.planted) + 1)
+        for some in combinations(kind.planted, count)
+    }
     for machine, file in SOURCES.items():
         lines = map(json.loads, file.read_text(encoding="utf-8").splitlines())
         good = [row for row in lines if row["gate"] == "equal" and row.get("baseline_s")]
         for case, group in groupby(sorted(good, key=_case), _case):
             rows = list(group)
             if len(rows) >= FEWEST:
-                equal, slower = (
-                    [turned.pair_of(row, more, clock=clock) for row in rows]
-                    for more in (0.0, PLANTED)
-                )
-                yield Pool(f"{machine} {case}", equal, slower)
+                slower = {
+                    more: [turned.pair_of(row, more, clock=kind.clock) for row in rows]
+                    for more in shown
+                }
+                yield Pool(f"{machine} {case}", slower)
+
+
+def together(planted: Iterable[float]) -> float:
+    """By how much longer a step takes with several culprits."""
+    return round(math.prod(1.0 + more for more in planted) - 1.0, 9)
 
 
 def _case(row: Mapping[str, Any]) -> str:
@@ -168,16 +204,18 @@ def started(kind: Kind, noise: float, random: np.random.Generator) -> Search:
     """A bisection as it begins."""
     if not kind.known:
         return Search(COMMITS)
-    told = math.log1p(PLANTED) * math.exp(random.normal(0.0, FINDING))
+    told = math.log1p(together(kind.planted)) * math.exp(random.normal(0.0, FINDING))
     return Search(COMMITS, expected=told, noise=PairNoise(noise, HISTORY))
 
 
-def bisected(search: Search, machine: Machine, culprit: int | None) -> tuple[Judgement, Search]:
+def bisected(
+    search: Search, machine: Machine, culprits: Mapping[int, float]
+) -> tuple[Judgement, Search]:
     """Measure what is next until there is an outcome."""
     while (judgement := judged(search)).next is not None:
         commit, beside = judgement.next
-        slower = culprit is not None and beside < culprit <= commit
-        differences = machine.measure(slower=slower)
+        shown = [more for place, more in culprits.items() if beside < place <= commit]
+        differences = machine.measure(together(shown))
         probes = (*search.probes, Probe(commit, beside))
         told = [
             replace(probe, difference=difference)
@@ -188,21 +226,24 @@ def bisected(search: Search, machine: Machine, culprit: int | None) -> tuple[Jud
 
 
 def row_of(
-    kind: Kind, pool: Pool, culprit: int | None, judgement: Judgement, done: Search
+    kind: Kind, pool: Pool, culprits: Sequence[int], judgement: Judgement, done: Search
 ) -> dict[str, Any]:
     """One bisection as a line."""
     assert judgement.outcome is not None
-    named = judgement.outcome in (BisectionOutcome.CULPRIT, BisectionOutcome.RANGE)
-    return {
+    row = {
         "kind": kind.name,
         "pool": pool.name,
-        "culprit": culprit,
+        "culprit": culprits[0] if culprits else None,
         "outcome": judgement.outcome.value,
-        "named": judgement.last if named else None,
+        "named": judgement.named[0].last if judgement.named else None,
         "probability": round(judgement.probability, 4),
         "processes": done.processes,
         "builds": len({place for probe in done.probes for place in (probe.commit, probe.beside)}),
     }
+    more = {"others": culprits[1:]} if kind.several else {}
+    if kind.several or len(judgement.named) > 1:
+        more["named_others"] = [one.last for one in judgement.named[1:]]
+    return row | more
 
 
 if __name__ == "__main__":

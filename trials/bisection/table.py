@@ -15,7 +15,9 @@ _HEAD = (
 
 
 def page(rows: Sequence[Row]) -> str:
-    """One table by kind of replay, one by the pool of recorded pairs of the first kind."""
+    """One table by kind of replay, one by the recording of the first kind, one of two culprits."""
+    several = [row for row in rows if "others" in row]
+    rows = [row for row in rows if "others" not in row]
     first = [row for row in rows if row["kind"] == rows[0]["kind"]]
     by_pool = sorted(first, key=lambda row: row["pool"])
     return "\n\n".join(
@@ -23,8 +25,35 @@ def page(rows: Sequence[Row]) -> str:
             "\n".join(_table("replay", rows, lambda row: row["kind"])),
             f"By recording, {first[0]['kind']}:",
             "\n".join(_table("recording", by_pool, lambda row: row["pool"])),
+            "Two culprits:",
+            "\n".join(_of_several(several)),
         )
     )
+
+
+def _of_several(rows: Sequence[Row]) -> Iterator[str]:
+    counts = "both named | one | none | another named"
+    yield f"| replay | bisections | {counts} | processes, mean (p90) |"
+    yield f"|{' --- |' * 7}"
+    for kind, group in groupby(rows, lambda row: row["kind"]):
+        some = list(group)
+        right = [len(_culprits(row) & _named(row)) for row in some]
+        wrong = [bool(_named(row) - _culprits(row)) for row in some]
+        shares = (*(right.count(count) for count in (2, 1, 0)), wrong.count(True))
+        costs = [row["processes"] for row in some]
+        cells = " | ".join(f"{count / len(some):.1%}" for count in shares)
+        yield (
+            f"| {kind} | {len(some)} | {cells} | {fmean(costs):.1f} "
+            f"({quantiles(costs, n=10)[-1]:.0f}) |"
+        )
+
+
+def _culprits(row: Row) -> set[int]:
+    return {row["culprit"], *row.get("others", ())} - {None}
+
+
+def _named(row: Row) -> set[int]:
+    return {row["named"], *row.get("named_others", ())} - {None}
 
 
 def _table(name: str, rows: Sequence[Row], key: Callable[[Row], str]) -> Iterator[str]:
@@ -39,7 +68,7 @@ def _cells(rows: Sequence[Row]) -> str:
     planted = [row for row in rows if row["culprit"] is not None]
     without = [row for row in rows if row["culprit"] is None]
     right = sum(row["named"] == row["culprit"] for row in planted)
-    wrong = sum(row["named"] not in (None, row["culprit"]) for row in planted)
+    wrong = sum(bool(_named(row) - _culprits(row)) for row in planted)
     environment = sum(row["outcome"] == "environment" for row in without)
     blamed = sum(row["named"] is not None for row in without)
     costs = [row["processes"] for row in planted]

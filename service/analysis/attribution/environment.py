@@ -62,6 +62,7 @@ _KNOWN = {
     "sw.container": (FactGroup.CONTAINER, ""),
     "sw.data": (FactGroup.DATA, "input data"),
     "sw.benchmarks": (FactGroup.BENCHMARKS, "the code of the benchmarks (digest)"),
+    "sw.model": (FactGroup.BENCHMARKS, "the code of the model (digest)"),
     "sw.packages": (FactGroup.PACKAGES, "the set of installed packages (digest)"),
     "sw.package": (FactGroup.PACKAGES, ""),
     "sw.env": (FactGroup.VARIABLES, ""),
@@ -89,9 +90,9 @@ on."""
 _SAID_BY_ABSENCE = ("sw.env.", "sw.package.", "flag.optimizer.", "flag.loader.")
 """Names under which absence is a value: not set, not installed. Elsewhere a fact that is missing
 was not recorded, as with a fingerprint that learnt it later."""
-DIGESTS = frozenset({"sw.packages", "sw.benchmarks", "sw.torch_git"})
-"""They say that something differs and not what, and the project under test is a package too: they
-change with any commit. Weak, and named only where nothing better is."""
+DIGESTS = frozenset({"sw.packages", "sw.benchmarks", "sw.model", "sw.torch_git"})
+"""They say that something differs and not what, and the project under test is a package and a model
+too: they change with any commit. Weak, and named only where nothing better is."""
 
 _ACTS_ON = {
     FactGroup.DRIVER: {Part.CLOCKS},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, select, update
@@ -18,7 +19,7 @@ from service.database.session import Database, rows
 from service.errors import NotFound, ServiceError
 from service.history import revisions
 from service.models.bisections import PROBES
-from service.schemas.bisections import BisectionRequest, BisectionState
+from service.schemas.bisections import BisectionRequest, BisectionState, OtherCulprit
 
 log = logging.getLogger(__name__)
 
@@ -139,6 +140,7 @@ def _decide(
         last=judgement.last or None,
         share=judgement.share,
         processes=search.processes,
+        others=tuple(OtherCulprit(**asdict(one)) for one in judgement.named[1:]),
     )
     ended = {"state": BisectionState.DONE, "decided_at": now}
     log.info("bisection %s: %s", row.id, decision.outcome.value)

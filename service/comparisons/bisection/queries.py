@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
@@ -41,16 +42,16 @@ def load_bisection(session: Session, bisection_id: str) -> schemas.BisectionView
         **dict(_summary(row, judgement)),
         probability=_probability(judgement) if decided is None else decided.probability,
         environment=0.0 if posterior is None else posterior.environment,
-        first=None if decided is None else decided.first,
-        last=None if decided is None else decided.last,
-        share=None if decided is None else decided.share,
+        **_named(decided, judgement),
         processes=search.processes,
         most_processes=search.most_processes,
         worker=next((one.worker for one in pairs if one.worker), request.worker),
         requires=dict(request.requires),
         commits=commits,
         probes=tuple(_probes(pairs, search, subject)),
-        next=bisected.next_words(_next(pairs, judgement), commits) if running else "",
+        next=bisected.next_words(_next(pairs, judgement), commits, judgement.stage)
+        if running
+        else "",
         note=row.reason or _note(pairs, judgement),
         page=f"/bisections/{row.id}",
     )
@@ -102,12 +103,14 @@ def _sentence(
     if decided is None:
         return row.reason or "Under way."
     named = range(decided.first or 0, (decided.last or -1) + 1)
+    others = [(request.commits[one.first : one.last + 1], one.share) for one in decided.others]
     return bisected.outcome_words(
         decided.outcome,
         [request.commits[place] for place in named],
         decided.probability,
         decided.share,
         decided.processes,
+        others,
     )
 
 
@@ -115,11 +118,24 @@ def _decision(row: models.BisectionRow) -> BisectionDecision | None:
     return None if row.decision is None else BisectionDecision.model_validate(row.decision)
 
 
+def _named(decided: BisectionDecision | None, judgement: Judgement) -> dict[str, Any]:
+    """The fields of the view that name culprits: the outcome's, or those verified so far."""
+    if decided is not None:
+        return {name: getattr(decided, name) for name in ("first", "last", "share", "others")}
+    largest = judgement.named[0] if judgement.named else None
+    return {
+        "first": largest and largest.first,
+        "last": largest and largest.last,
+        "share": judgement.share,
+        "others": tuple(map(schemas.OtherCulprit.model_validate, judgement.named[1:])),
+    }
+
+
 def _commits(
     request: schemas.BisectionRequest, search: Search, judgement: Judgement
 ) -> list[schemas.BisectedCommit]:
     count = len(request.commits) - 1
-    shares = [0.0] * count if judgement.posterior is None else judgement.posterior.commits
+    shares = judgement.chances or (0.0,) * count
     usable = set(search.usable)
     return [
         schemas.BisectedCommit(

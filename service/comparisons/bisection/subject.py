@@ -10,7 +10,7 @@ from pydantic import Field, FiniteFloat
 
 from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Case, Contract, Direction, Name, Protocol
-from service.schemas.bisections import BisectionOutcome
+from service.schemas.bisections import BisectionOutcome, OtherCulprit
 
 AT_OLD_LEVEL = 0.35
 """A value lies at the old level if it is within this share of the way to the new one."""
@@ -83,3 +83,4 @@ class BisectionDecision(Contract):
     last: int | None
     share: FiniteFloat | None
     processes: int
+    others: tuple[OtherCulprit, ...] = ()

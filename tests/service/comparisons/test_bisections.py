@@ -82,6 +82,26 @@ def test_ends_that_ran_the_same_code_say_so(bisecting: BisectionHand) -> None:
     assert told["note"].startswith("Both ends ran the same code")
 
 
+def test_two_culprits_are_told_apart_and_the_larger_is_the_outcome(
+    bisecting: BisectionHand,
+) -> None:
+    told = bisecting.start(12)
+    bisecting.measure(stepped(4, 0.06, others={9: 0.03}), most=8)
+    stages = {bisecting.read(told["id"])["stage"]}
+    while bisecting.measure(stepped(4, 0.06, others={9: 0.03}), most=1):
+        stages.add(bisecting.read(told["id"])["stage"])
+    told = bisecting.read(told["id"])
+    assert named(told) == ("done", "culprit", 4, 4)
+    (other,) = told["others"]
+    assert (other["first"], other["last"]) == (9, 9)
+    assert told["share"] + other["share"] == pytest.approx(1.0, abs=0.05)
+    assert 'of the change, c9 (Ada 9, "Change number 9") ' in told["sentence"]
+    assert min(told["commits"][place]["probability"] for place in (4, 9)) > 0.99
+    assert "searching_rest" in stages
+    assert {(one["commit"], one["beside"]) for one in told["probes"]} >= {(4, 3), (9, 8)}
+    assert faults(bisecting) == []
+
+
 def test_commits_that_do_not_build_are_stepped_around(bisecting: BisectionHand) -> None:
     told = bisecting.start()
     bisecting.measure(stepped(5, unbuildable=(4, 5)))

@@ -52,6 +52,14 @@ def test_the_culprit_is_named_with_a_dot_for_each_probe_and_a_bar_for_each_commi
     assert client.get(told["page"], headers={"HX-Request": "true"}).text.count("<html") == 0
 
 
+def test_each_of_two_culprits_is_shown(client: TestClient, bisecting: BisectionHand) -> None:
+    told = bisecting.start(12)
+    bisecting.measure(stepped(4, 0.06, others={9: 0.03}))
+    text = text_of(client, told["page"])
+    assert "% of the change, c9 (Ada 9, &#34;Change number 9&#34;) " in text
+    assert re.findall(r"<b>(Change number \d+)</b>", text) == ["Change number 4", "Change number 9"]
+
+
 def test_a_commit_that_cannot_be_built_is_a_cross(
     client: TestClient, bisecting: BisectionHand
 ) -> None:

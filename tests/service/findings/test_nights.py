@@ -121,6 +121,26 @@ def test_thirty_nights_end_in_what_happened_once_each(sqlite_url: str, seed: int
     database.close()
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_confirmed_drop_that_is_mended_within_days_closes_after_four_nights(
+    sqlite_url: str, seed: int
+) -> None:
+    """The history has one border for weeks: between the old level and a mean of both."""
+    database = Database(sqlite_url)
+
+    def speed(case: Case, code: int, worker: str, night: int) -> float:
+        dropped = case.workload == "unet" and 8 <= code < 10
+        return steady(case, code, worker, night) * (0.97 if dropped else 1.0)
+
+    team = Team(database, speed, cases=PLAIN, names=("a",), seed=seed)
+    for night in range(14):
+        team.night(night)
+    (finding,) = found(database)
+    assert told(finding) == ("regression", "resolved", "code", "r07", "r08", "confirmed")
+    assert "since r10" in whole(database, finding).events[-1].detail
+    database.close()
+
+
 @pytest.mark.both_databases
 def test_quiet_nights_find_nothing_on_either_database(database: Database) -> None:
     team = Team(database, steady, seed=3, cases=PLAIN)

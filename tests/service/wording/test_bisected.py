@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from service.schemas.bisections import BisectedCommit, BisectionOutcome, RangeCommit
+from service.schemas.bisections import (
+    BisectedCommit,
+    BisectionOutcome,
+    BisectionStage,
+    RangeCommit,
+)
 from service.wording.bisected import next_words, outcome_words, probably
 
 COMMIT = RangeCommit(revision="c5", author="Ada", title="Fuse")
@@ -37,6 +42,21 @@ def test_each_outcome_is_a_sentence_with_its_cost(
     assert told.endswith("Probability 99.5 %, 22 processes.")
 
 
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        (BisectionOutcome.CULPRIT, 'c5 (Ada, "Fuse") changed it. It makes 66.0 % of the change, '),
+        (BisectionOutcome.RANGE, "those between cannot be measured. It makes 66.0 % of the change"),
+    ],
+)
+def test_further_culprits_are_named_with_their_shares(outcome: BisectionOutcome, said: str) -> None:
+    other, last = RangeCommit(revision="c9", author="Bob"), RangeCommit(revision="c15")
+    others = [([other], 0.2), ([other, last], 0.14)]
+    told = outcome_words(outcome, [COMMIT], 0.995, 0.66, 40, others).replace("\u00a0", " ")
+    assert said in told
+    assert "the change, c9 (Bob) 20.0 %, one of 2 commits up to c15 14.0 %. Probability" in told
+
+
 def test_where_nothing_was_measured_no_probability_is_told() -> None:
     told = outcome_words(BisectionOutcome.UNDECIDED, [], 0.0, None, 0)
     assert told == "Nothing is known after 0 processes."
@@ -53,3 +73,5 @@ def test_what_is_next_names_the_pair() -> None:
     assert next_words((3, 0), commits) == "Measure the bad end c3 beside the good end c0."
     assert next_words((2, 0), commits) == "Measure commit 2, c2, beside the good end c0."
     assert "the likeliest commit c2 beside c1" in next_words((2, 1), commits)
+    rest = next_words((3, 1), commits, BisectionStage.REST)
+    assert rest == "Measure commit 3, c3, beside c1: who made the rest?"

@@ -333,10 +333,16 @@ def test_one_revision_at_both_levels_with_nothing_else_different_is_unknown() ->
     )
 
 
-def test_an_unknown_package_behind_a_digest_carries_no_cause_but_is_told() -> None:
-    answer = asked(replace(SLOW, facts={"sw.packages": "00ff"}))
+@pytest.mark.parametrize(
+    ("fact", "words"), [("sw.packages", "installed packages"), ("sw.model", "code of the model")]
+)
+def test_a_digest_that_any_commit_changes_carries_no_cause_but_is_told(
+    fact: str, words: str
+) -> None:
+    before = side(Night(facts={fact: "00aa"}))
+    answer = explained(question(before, later(replace(SLOW, facts={fact: "00ff"}))))
     assert answer.cause is Cause.CODE
-    assert any("installed packages" in sentence for sentence in answer.not_excluded)
+    assert any(words in sentence for sentence in answer.not_excluded)
 
 
 @pytest.mark.parametrize(

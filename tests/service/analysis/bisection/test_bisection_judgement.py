@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.analysis.bisection import Judgement, Probe, Search, judged, posterior_of
+from service.analysis.bisection.remainder import place_in, places_of
 from service.analysis.gate.noise import PairNoise
 from service.schemas.bisections import BisectionOutcome, BisectionStage
 
@@ -175,3 +177,88 @@ def test_without_a_culprit_nobody_is_blamed() -> None:
         assert done.processes < 60
     assert outcomes.count(BisectionOutcome.ENVIRONMENT) >= 98
     assert BisectionOutcome.CULPRIT not in outcomes
+
+
+def stepped_twice(culprits: dict[int, float], noise: float, seed: int) -> Measure:
+    """Pairs of a history in which several commits have an effect, each its own."""
+    random = np.random.default_rng(seed)
+
+    def measure(commit: int, beside: int) -> float:
+        shown = sum(effect for place, effect in culprits.items() if beside < place <= commit)
+        return float(random.normal(0.0, noise)) + shown
+
+    return measure
+
+
+@given(st.data(), st.integers(2, 40))
+@settings(deadline=None, max_examples=40)
+def test_without_noise_each_of_two_culprits_is_named_or_the_range_that_holds_it(
+    data: st.DataObject, commits: int
+) -> None:
+    places = data.draw(st.lists(st.integers(1, commits), min_size=2, max_size=2, unique=True))
+    inside = st.integers(1, max(commits - 1, 1))
+    unbuildable = data.draw(st.frozensets(inside, max_size=6)) - {commits}
+    culprits = dict(zip(places, (0.02, 0.01), strict=True))
+    search = Search(commits, expected=0.03, noise=PairNoise(0.001, 10), most_processes=200)
+    judgement, done = bisected(search, stepped_twice(culprits, 0.0, 0), unbuildable)
+    named = [range(one.first, one.last + 1) for one in judgement.named]
+    for place in places:
+        assert any(place in some for some in named)
+    for one, some in zip(judgement.named, named, strict=True):
+        assert any(place in some for place in places), "an innocent is named"
+        assert done.beside(one.last, one.first - 1), "nobody is blamed unseen"
+        assert set(some[:-1]) <= unbuildable
+    assert sum(one.share for one in judgement.named) == pytest.approx(1.0)
+
+
+def test_the_second_of_two_culprits_is_named_and_nobody_else() -> None:
+    random = np.random.default_rng(7)
+    both, costs = 0, []
+    for seed in range(100):
+        larger, smaller = (int(place) for place in random.choice(24, 2, replace=False) + 1)
+        pairs = stepped_twice({larger: 0.02, smaller: 0.01}, NOISE, seed)
+        search = Search(24, expected=0.03, noise=PairNoise(NOISE, 10))
+        judgement, done = bisected(search, pairs)
+        named = [one.first for one in judgement.named]
+        assert set(named) <= {larger, smaller}
+        both += named == [larger, smaller]
+        costs.append(done.processes)
+    assert both >= 75
+    assert np.mean(costs) <= 45
+
+
+def test_what_one_culprit_leaves_by_chance_names_nobody_else() -> None:
+    for seed in range(100):
+        pairs = stepped(13, 0.03, NOISE, seed)
+        judgement, _ = bisected(Search(24, expected=0.03, noise=PairNoise(NOISE, 10)), pairs)
+        assert [one.first for one in judgement.named] == [13]
+
+
+def test_a_budget_that_ends_while_the_rest_is_searched_leaves_the_first_culprit() -> None:
+    pairs = stepped_twice({5: 0.02, 15: 0.01}, 0.0, 0)
+    search = Search(24, expected=0.03, noise=PairNoise(0.002, 10))
+    _, whole = bisected(search, pairs)
+    first = next(
+        count
+        for count in range(len(whole.probes))
+        if judged(replace(search, probes=whole.probes[:count])).named
+    )
+    judgement, _ = bisected(replace(search, most_processes=2 * first + 2), pairs)
+    assert (judgement.outcome, judgement.first) == (BisectionOutcome.CULPRIT, 5)
+    assert len(judgement.named) == 1
+    assert judged(replace(search, probes=whole.probes[:first])).stage is BisectionStage.REST
+
+
+STEPS = st.lists(st.integers(0, 30), min_size=0, max_size=6, unique=True).map(
+    lambda drawn: tuple(pairwise(sorted(drawn)))[::2]
+)
+
+
+@given(STEPS)
+def test_places_without_steps_lead_back_to_the_commits(steps: tuple[tuple[int, int], ...]) -> None:
+    places = [place_in(commit, steps) for commit in range(32)]
+    assert places == sorted(places)
+    for place in sorted(set(places)):
+        first, last = places_of(place, steps)
+        own = [commit for commit in range(32) if places[commit] == place]
+        assert (first, last) == (own[0], own[-1])
