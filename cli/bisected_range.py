@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.contracts import MOST_COMMITS
 from cli import parse_case
 from cli.client import ServiceClient, read
 from cli.commit_range import with_good_end
 from cli.exits import Stop
 from cli.revision import Version
-from service.schemas.bisections import MOST_COMMITS
 from service.schemas.findings import FindingView
 
 _RANGE = re.compile(r"[^.\s](?:(?!\.\.)\S)*\.\.(?:[^.\s](?:(?!\.\.)\S)*)?")

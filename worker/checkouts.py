@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, Self
 
+from benchmarks.contracts import CommitRange
 from worker.client import ClientError
 from worker.settings import REVISION
 from worker.state_dir import Occupied
@@ -30,8 +31,9 @@ ENOUGH_S = 5.0
 """Longest wait for a look that is under way: what it runs ends with the worker."""
 LOOK_S = 1.0
 """Pause between two looks: a gate may follow a deployment at once."""
-TELL_AGAIN_S = 300.0
-"""Longest pause between two reports: the service believes for ten minutes where refs are."""
+TELL_AGAIN_S = 30.0
+"""Longest pause between two reports: the answer may ask for a range of commits, for which somebody
+waits."""
 
 
 class Checkouts:
@@ -56,6 +58,9 @@ class Checkouts:
     def told(self) -> Mapping[str, object]:
         """What an introduction says of them."""
         return {"revisions": self.revisions()}
+
+    def list_range(self, asked: CommitRange | None) -> None:
+        """List nothing: folders have no history, and the service does not ask for one."""
 
     def revisions(self) -> tuple[str, ...] | None:
         """Their names, sorted; None if there are more than an introduction may name."""
@@ -107,6 +112,9 @@ class HasRevisions(Protocol):
     def told(self) -> Mapping[str, object]:
         """What an introduction says of them."""
 
+    def list_range(self, asked: CommitRange | None) -> None:
+        """Look up the commits that the service asked for, to be told next."""
+
 
 class Deployments:
     """Looks for new checkouts, or new commits, from a thread while its ``with`` block lasts.
@@ -115,8 +123,9 @@ class Deployments:
     refuses a gate of a revision that no worker has.
     """
 
-    def __init__(self, checkouts: HasRevisions, tell: Callable[[], object]) -> None:
-        """Call ``tell``, which introduces the worker again, on a change and every few minutes."""
+    def __init__(self, checkouts: HasRevisions, tell: Callable[[], CommitRange | None]) -> None:
+        """Call ``tell``, which introduces the worker again, on a change and twice a minute; it
+        returns the commits that the service asks for."""
         self._checkouts = checkouts
         self._tell = tell
         self._reported: object = _NOTHING
@@ -150,5 +159,6 @@ class Deployments:
         if told != self._reported or time.monotonic() - self._told_s >= TELL_AGAIN_S:
             # The loop that claims jobs handles an absent service, and a refusal.
             with suppress(ClientError, Occupied):
-                self._tell()
+                asked = self._tell()
                 self._reported, self._told_s = told, time.monotonic()
+                self._checkouts.list_range(asked)

@@ -10,7 +10,7 @@ import httpx2
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from benchmarks.contracts import Claim, Heartbeat, Id, Lease, Renewal, Secret, Worker
+from benchmarks.contracts import Claim, CommitRange, Heartbeat, Id, Lease, Renewal, Secret, Worker
 from benchmarks.trace_file import GZIP
 from worker.http_exchange import Bounds, Exchange, GoesOn, always
 
@@ -27,6 +27,12 @@ class _Problem(BaseModel):
 
     status: int
     detail: str
+
+
+class _Introduced(BaseModel):
+    """What the service says to an introduction, as far as a worker reads it."""
+
+    list_range: CommitRange | None = None
 
 
 class _Posted(BaseModel):
@@ -121,11 +127,15 @@ class ServiceClient:
     def __exit__(self, *_: object) -> None:
         self._exchange.__exit__()
 
-    def register(self, worker: Worker, goes_on: GoesOn = always) -> None:
-        """Introduce this worker, or renew what the service knows of it."""
+    def register(self, worker: Worker, goes_on: GoesOn = always) -> CommitRange | None:
+        """Introduce this worker, or renew what the service knows of it.
+
+        Return the commits that it is to list, if any.
+        """
         call = _Call("PUT", f"/workers/{worker.name}", worker.model_dump_json())
-        self._send(call, goes_on)
+        answer = self._send(call, goes_on)
         self._registered = True
+        return self._read(answer, _Introduced).list_range
 
     def claim(self, claim: Claim, goes_on: GoesOn = always) -> Lease | None:
         """Ask for a job; None when there is none for this worker."""

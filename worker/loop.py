@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
-from benchmarks.contracts import Claim, Lease, Result, Status, Worker
+from benchmarks.contracts import Claim, CommitRange, Lease, Result, Status, Worker
 from worker.attempt import Attempt, summary
 from worker.checkouts import Checkouts, Deployments
 from worker.child import process_tree, workspace
@@ -165,10 +165,11 @@ class Loop:
     def _may_be_answered(self) -> bool:
         return self._stop.allows(CLAIM_GRACE_S)
 
-    def _register(self, goes_on: GoesOn) -> None:
+    def _register(self, goes_on: GoesOn) -> CommitRange | None:
+        """Introduce this worker; return the range of commits that the service asks for."""
         here = self._checkouts.told()
         try:
-            self._client.register(self._me.model_copy(update=here), goes_on)
+            return self._client.register(self._me.model_copy(update=here), goes_on)
         except Fenced as refused:
             raise Occupied(str(refused)) from refused
 

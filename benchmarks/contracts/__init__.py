@@ -7,6 +7,13 @@ only where a person reads them. Nothing here knows torch, a database or a clock.
 from benchmarks.contracts.bounds import excess
 from benchmarks.contracts.canary import Canary
 from benchmarks.contracts.case import Case, Protocol, workload_of
+from benchmarks.contracts.commits import (
+    MOST_COMMITS,
+    Commit,
+    CommitRange,
+    ListedCommit,
+    ListedRange,
+)
 from benchmarks.contracts.compilation import Compilation
 from benchmarks.contracts.duet import Duet, DuetSide, Turn
 from benchmarks.contracts.efficiency import Efficiency, Use, Work
@@ -97,6 +104,7 @@ __all__ = [
     "COMPARABILITY",
     "FINAL_STATES",
     "FOLDER",
+    "MOST_COMMITS",
     "MOST_HEADS",
     "Agreement",
     "AttemptState",
@@ -104,6 +112,8 @@ __all__ = [
     "Canary",
     "Case",
     "Claim",
+    "Commit",
+    "CommitRange",
     "Compilation",
     "Contract",
     "Count",
@@ -128,6 +138,8 @@ __all__ = [
     "Layers",
     "Lease",
     "Line",
+    "ListedCommit",
+    "ListedRange",
     "LongParity",
     "LongParityStatus",
     "Memory",

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from benchmarks.contracts import pins, values
 from benchmarks.contracts.case import BESIDE, Case, Protocol
+from benchmarks.contracts.commits import ListedRange
 from benchmarks.contracts.duet import Duet, DuetSide
 
 
@@ -178,6 +179,8 @@ class Worker(values.Contract):
     """The repositories that it builds, each with what keeps it from knowing its refs; or empty."""
     heads: Annotated[tuple[Head, ...], Field(max_length=MOST_HEADS)] = ()
     """Their refs as they were fetched lately: branches first, those that changed last first."""
+    listed: ListedRange | None = None
+    """The range of commits that the answer to its last introduction asked for."""
 
 
 class Claim(values.Contract):

@@ -72,6 +72,16 @@ def _fleet() -> None:
         sa.PrimaryKeyConstraint("name", name="pk_revisions"),
     )
     op.create_table(
+        "commit_ranges",
+        sa.Column("good", sa.String(40), nullable=False),
+        sa.Column("bad", sa.String(40), nullable=False),
+        sa.Column("asked_at", NOW, nullable=False),
+        sa.Column("listed_at", NOW, nullable=True),
+        sa.Column("commits", sa.JSON(), nullable=False),
+        sa.Column("reason", sa.String(500), nullable=False),
+        sa.PrimaryKeyConstraint("good", "bad", name="pk_commit_ranges"),
+    )
+    op.create_table(
         "workers",
         sa.Column("name", sa.String(64), nullable=False),
         sa.Column("labels", sa.JSON(), nullable=False),
@@ -515,6 +525,7 @@ def _bisections() -> None:
         sa.Column("state", sa.String(16), nullable=False),
         sa.Column("finding_id", sa.String(32), nullable=True),
         sa.Column("request", sa.JSON(), nullable=False),
+        sa.Column("listed", sa.Boolean(), server_default=sa.true(), nullable=False),
         sa.Column("subject", sa.JSON(), nullable=False),
         sa.Column("probes", sa.JSON(), nullable=False),
         sa.Column("probed", sa.Integer(), nullable=False),

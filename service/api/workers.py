@@ -13,7 +13,7 @@ from service.api.router import noun
 from service.auth.permissions import Permission, needs
 from service.errors import Invalid
 from service.jobs import workers
-from service.schemas.jobs import Listing, WorkerView
+from service.schemas.jobs import IntroducedWorker, Listing, WorkerView
 
 router = noun("/workers", "workers")
 
@@ -26,11 +26,11 @@ def introduce(
     session: dependencies.DatabaseSession,
     now: dependencies.Now,
     caller: dependencies.Caller,
-) -> WorkerView:
+) -> IntroducedWorker:
     """Introduce a worker, or tell what has changed about it; do so before the first claim.
 
-    409 while another worker of this name, which the label `folder` tells, was heard of within the
-    last minute.
+    It may be asked for the commits of a range, which its next introduction lists. 409 while another
+    worker of this name, which the label `folder` tells, was heard of within the last minute.
     """
     if worker.name != name:
         raise Invalid("The name in the address and the name in the body must be the same.")

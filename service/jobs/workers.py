@@ -12,10 +12,10 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import FOLDER, Worker
 from service.database.session import insert_if_absent
 from service.errors import Conflict
-from service.jobs import eligibility, heads
+from service.jobs import commit_ranges, eligibility, heads
 from service.models import WorkerRow
 from service.models.project_filter import revisions_seen
-from service.schemas.jobs import WorkerView
+from service.schemas.jobs import IntroducedWorker, WorkerView
 
 _WORKERS = cast(Table, WorkerRow.__table__)
 _DEVICES = {"cuda", "cpu"}
@@ -27,8 +27,8 @@ PRESENT = timedelta(minutes=1)
 """A worker that waits for a job, or has one, is heard of at least every half minute."""
 
 
-def introduce(session: Session, worker: Worker, now: datetime) -> WorkerView:
-    """Note a worker and its labels, or note what is new about it.
+def introduce(session: Session, worker: Worker, now: datetime) -> IntroducedWorker:
+    """Note a worker and its labels, or note what is new about it; ask it for a range of commits.
 
     Its name is a label as well, so that a job may require this very worker.
 
@@ -66,7 +66,10 @@ def introduce(session: Session, worker: Worker, now: datetime) -> WorkerView:
     session.flush()
     if changed:
         eligibility.set_worker(session, worker.name, labels)
-    return _view(session, row)
+    if worker.listed is not None:
+        commit_ranges.keep(session, worker.listed, now)
+    asked = commit_ranges.asked_of(session, row)
+    return IntroducedWorker(**dict(_view(session, row)), list_range=asked)
 
 
 def _is_another(known: Mapping[str, str], labels: Mapping[str, str]) -> bool:

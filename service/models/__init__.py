@@ -18,7 +18,15 @@ from service.models.jobs import (
     WorkerRow,
 )
 from service.models.probes import WriteProbe
-from service.models.results import EnvironmentRow, Point, ResultRow, Revision, SeriesRow, TraceRow
+from service.models.results import (
+    CommitRangeRow,
+    EnvironmentRow,
+    Point,
+    ResultRow,
+    Revision,
+    SeriesRow,
+    TraceRow,
+)
 from service.models.schedules import Schedule, ScheduleRun
 from service.models.thresholds import ThresholdRow
 from service.schemas.bisections import BisectionState
@@ -35,6 +43,7 @@ __all__ = [
     "BisectionState",
     "BrowserSession",
     "ChangeRow",
+    "CommitRangeRow",
     "ComparisonJob",
     "ComparisonRow",
     "ComparisonState",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, String, Text
+from sqlalchemy import ForeignKey, Index, String, Text, true
 from sqlalchemy.orm import Mapped, mapped_column
 
 from service.models.columns import Base, ProjectOwned, states
@@ -27,7 +27,9 @@ class BisectionRow(ProjectOwned, Base):
     state: Mapped[str] = mapped_column(String(16))
     finding_id: Mapped[str | None] = mapped_column(ForeignKey("findings.id"), index=True)
     request: Mapped[dict[str, Any]]
-    """The BisectionRequest as accepted."""
+    """The BisectionRequest as accepted, with the commits as soon as they are known."""
+    listed: Mapped[bool] = mapped_column(server_default=true())
+    """False while its commits are the ends alone, and a worker is to list those between."""
     subject: Mapped[dict[str, Any]]
     """The case, the metric and the change to explain, as they were known at the start."""
     probes: Mapped[list[Any]]

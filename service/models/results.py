@@ -39,6 +39,20 @@ class Revision(Base):
     """First line of its message; empty if unknown."""
 
 
+class CommitRangeRow(Base):
+    """The commits between two revisions, as a worker that builds both lists them."""
+
+    __tablename__ = "commit_ranges"
+    good: Mapped[str] = mapped_column(String(40), primary_key=True)
+    bad: Mapped[str] = mapped_column(String(40), primary_key=True)
+    asked_at: Mapped[datetime]
+    listed_at: Mapped[datetime | None]
+    commits: Mapped[list[Any]]
+    """Those after the good one up to the bad one, the oldest first; empty until they are listed."""
+    reason: Mapped[str] = mapped_column(String(500))
+    """Why a worker could not list them."""
+
+
 class EnvironmentRow(Base):
     """A fingerprint, stored once; named by the digest of its facts."""
 

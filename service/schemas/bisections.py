@@ -8,13 +8,20 @@ from typing import Annotated, Self
 
 from pydantic import Field, FiniteFloat, model_validator
 
-from benchmarks.contracts import Case, Contract, Id, Labels, Line, Name, Protocol, Revision
+from benchmarks.contracts import (
+    MOST_COMMITS,
+    Case,
+    Contract,
+    Id,
+    Labels,
+    Line,
+    Name,
+    Protocol,
+    Revision,
+)
 from service.schemas.document import Document
 from service.schemas.jobs import Source
 from service.schemas.policy import THROUGHPUT
-
-MOST_COMMITS = 1_000
-"""Commits of a range; each has a probability, and they are computed anew with each probe."""
 
 
 class BisectionState(StrEnum):
@@ -28,6 +35,8 @@ class BisectionState(StrEnum):
 class BisectionStage(StrEnum):
     """What a bisection does now."""
 
+    COMMITS = "listing_commits"
+    """Waits until a worker has listed the commits between the ends."""
     ENDS = "verifying_ends"
     SEARCH = "searching"
     CULPRIT = "verifying_culprit"
@@ -62,8 +71,9 @@ class RangeCommit(Contract):
 class BisectionRequest(Contract):
     """The commits from a good end to a bad end, to be bisected in one case or for a finding."""
 
-    commits: Annotated[tuple[RangeCommit, ...], Field(min_length=2, max_length=MOST_COMMITS + 1)]
-    """Along first parents, the oldest first: the good end, and each commit after it."""
+    commits: Annotated[tuple[RangeCommit, ...], Field(max_length=MOST_COMMITS + 1)] = ()
+    """Along first parents, the oldest first: the good end, and each commit after it. Without them a
+    worker that builds a finding's ends lists what lies between."""
     finding: Id | None = None
     """What to explain; it tells the case, the metric, and how large the change is."""
     case: Case | None = None
@@ -90,6 +100,8 @@ class BisectionRequest(Contract):
     def _one_subject(self) -> Self:
         if (self.finding is None) == (self.case is None):
             raise ValueError("name either a finding or a case")
+        if len(self.commits) == 1 or (self.finding is None and not self.commits):
+            raise ValueError("name at least 2 commits: the good end and the bad one")
         if len({one.revision for one in self.commits}) < len(self.commits):
             raise ValueError("a commit stands twice in the range; name each once")
         return self

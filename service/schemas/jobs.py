@@ -7,7 +7,16 @@ from typing import Annotated, Generic, TypeVar
 
 from pydantic import Field
 
-from benchmarks.contracts import AttemptState, Case, JobState, Progress, Purpose, Worded, leading
+from benchmarks.contracts import (
+    AttemptState,
+    Case,
+    CommitRange,
+    JobState,
+    Progress,
+    Purpose,
+    Worded,
+    leading,
+)
 from service.schemas.document import Document
 
 T = TypeVar("T")
@@ -136,6 +145,13 @@ class WorkerView(Document):
     """The repositories that it builds, each with what keeps it from knowing its refs; or empty."""
     first_seen_at: datetime
     last_seen_at: datetime
+
+
+class IntroducedWorker(WorkerView):
+    """A worker as the service knows it by now, and what it is asked for."""
+
+    list_range: CommitRange | None
+    """Two commits that it builds: its next introduction is to list those between them."""
 
 
 class ScheduleView(Document):

@@ -46,6 +46,9 @@ NOWHERE = {
     f"{SUBMIT} .revision_title": "likewise",
     "PUT /api/v1/workers/{name} .heads[].author": "likewise, if a schedule follows the ref",
     "PUT /api/v1/workers/{name} .heads[].title": "likewise",
+    "PUT /api/v1/workers/{name} .listed.commits[].author": "likewise, if the range was asked for",
+    "PUT /api/v1/workers/{name} .listed.commits[].title": "likewise",
+    "PUT /api/v1/workers/{name} .listed.reason": "likewise; by the bisection that asked for it",
 }
 """Places that no page shows, and why."""
 EVERYTHING = """() => {
@@ -117,7 +120,9 @@ def a_result(**more: object) -> dict[str, Any]:
 def store(client: TestClient, finding: str) -> Stored:
     plant = Planter(client)
     head = {"target": "ours", "ref": "refs/heads/main", "commit": "0" * 40, "at": SOME_TIME}
-    stranger = {"name": "stranger", "labels": {}, "heads": [head]}
+    between = [{"commit": "2" * 40, "at": SOME_TIME}]
+    listed = {"good": "1" * 40, "bad": "2" * 40, "commits": between}
+    stranger = {"name": "stranger", "labels": {}, "heads": [head], "listed": listed}
     plant.send("PUT /api/v1/workers/{name}", stranger, name="stranger")
     submitting, single = plant.hand("s1", SUBMIT), plant.hand("s2", JOB)
 

@@ -29,7 +29,7 @@ from benchmarks.contracts import (
 )
 from service.database.session import Database, now_of
 from service.findings import pipeline
-from service.jobs import expiry, schedules
+from service.jobs import commit_ranges, expiry, schedules
 from service.models import FindingRow, Point, SettledWindow
 
 API = "/api/v1"
@@ -49,6 +49,7 @@ def live(database_url: str, state_dir: Path) -> None:
         _replicates(doorman.client)
         _gate(doorman.client)
         _bisection(doorman.client)
+        _commit_range(doorman.client, doorman.database)
         _schedules(doorman.client, doorman.database)
         _opinions(doorman.client, doorman.database)
         _tokens(doorman)
@@ -157,6 +158,19 @@ def _bisection(client: TestClient) -> None:
     told = bisecting.start(2, requires={"pool": "bisection"})
     bisecting.measure(stepped(1))
     assert bisecting.read(told["id"])["outcome"] == "culprit"
+
+
+def _commit_range(client: TestClient, database: Database) -> None:
+    """Two commits, and what a worker lists between them."""
+    good, bad = "a" * 40, "b" * 40
+    builder = {"name": "b2", "labels": {"pool": "none"}, "targets": {"ours": ""}}
+    builder |= {"revisions": [good, bad]}
+    commits = [{"commit": bad, "at": "2026-11-20T01:00:00Z", "title": "Faster"}]
+    for more in ({}, {"listed": {"good": good, "bad": bad, "commits": commits}}):
+        assert client.put(f"{API}/workers/b2", json=builder | more).status_code == 200
+        with database.writing() as session:
+            known = commit_ranges.ask(session, good, bad, now_of(session))
+    assert known.listed_at is not None
 
 
 def _schedules(client: TestClient, database: Database) -> None:

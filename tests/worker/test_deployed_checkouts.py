@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from benchmarks.contracts import Status
+from benchmarks.contracts import CommitRange, Status
 from cli.revision import of_today
 from tests.worker.miniature import eventually
 from worker import checkouts as looked
@@ -219,6 +219,7 @@ class Counted:
     def __init__(self) -> None:
         self.looks = 0
         self.fault: Exception | None = None
+        self.listed: CommitRange | None = None
 
     def refresh(self) -> None:
         self.looks += 1
@@ -226,7 +227,10 @@ class Counted:
     def told(self) -> dict[str, object]:
         if self.fault:
             raise self.fault
-        return {"heads": ()}
+        return {"heads": (), "listed": self.listed}
+
+    def list_range(self, asked: CommitRange | None) -> None:
+        self.listed = asked
 
 
 def test_a_look_that_fails_is_logged_once_and_the_next_ones_go_on(monkeypatch, caplog):
@@ -251,3 +255,17 @@ def test_what_does_not_change_is_told_again_every_few_minutes(monkeypatch):
         assert len(told) == 1
         monkeypatch.setattr(looked, "TELL_AGAIN_S", 0.0)
         eventually(lambda: len(told) > 2)
+
+
+def test_a_range_that_is_asked_for_is_told_at_once_and_then_no_more(monkeypatch):
+    monkeypatch.setattr(looked, "LOOK_S", 0.01)
+    asked = CommitRange(good="1" * 40, bad="2" * 40)
+    refs, told, answers = Counted(), [], [asked, None]
+
+    def tell() -> CommitRange | None:
+        told.append(refs.listed)
+        return answers.pop(0) if answers else None
+
+    with Deployments(refs, tell):
+        eventually(lambda: refs.looks > 10)
+    assert told == [None, asked, None]

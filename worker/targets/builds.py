@@ -16,7 +16,7 @@ from typing import IO
 
 from pydantic import ValidationError
 
-from benchmarks.contracts import MOST_HEADS, Head, line
+from benchmarks.contracts import MOST_HEADS, CommitRange, Head, ListedCommit, ListedRange, line
 from benchmarks.contracts.pins import UPSTREAM, pins_of
 from worker.checkouts import MOST_REVISIONS
 from worker.child.resource_limits import sizes_b
@@ -67,6 +67,8 @@ class Builds:
         """The commits since the last fetch: they are asked for each second."""
         self._heads: tuple[Head, ...] | None = None
         """Likewise the refs of all targets."""
+        self._listed: ListedRange | None = None
+        """The range that the service asked for last."""
         self._reached_s: dict[str, float] = {}
         """When each repository was reached, on CLOCK_MONOTONIC."""
         self._trouble: dict[str, str] = dict.fromkeys(targets, NOT_YET)
@@ -124,7 +126,8 @@ class Builds:
             targets[UPSTREAM], newest = self._releases.told()
             heads = (*newest, *heads)[:MOST_HEADS]
         told = None if self._unseen() else self.revisions()
-        return {"revisions": told, "targets": targets, "heads": heads}
+        listed = {} if self._listed is None else {"listed": self._listed}
+        return {"revisions": told, "targets": targets, "heads": heads, **listed}
 
     def _unseen(self) -> bool:
         """Return True while nothing is known of a repository, for nobody has looked yet.
@@ -133,6 +136,26 @@ class Builds:
         """
         unlooked = [name for name, trouble in self._trouble.items() if trouble == NOT_YET]
         return any(next(self._mirror(name).heads(1), None) is None for name in unlooked)
+
+    def list_range(self, asked: CommitRange | None) -> None:
+        """List the commits of a range, to be told next; None: the last list is told no more."""
+        self._listed = None if asked is None else self._list(asked)
+
+    def _list(self, asked: CommitRange) -> ListedRange:
+        """The commits of a range, or why they cannot be listed; its ends are allowed as a job's."""
+        reason = "No allowed ref of this worker's targets leads to both commits any more."
+        for name in self._targets:
+            mirror = self._mirror(name)
+            if mirror.commit(asked.good) and mirror.commit(asked.bad):
+                try:
+                    found = mirror.between(asked.good, asked.bad)
+                    commits = tuple(_listed(*facts) for facts in found)
+                    return ListedRange(good=asked.good, bad=asked.bad, commits=commits)
+                except BuildFailed as failed:
+                    reason = line(str(failed))
+                except (TypeError, ValueError):
+                    reason = "git tells a commit of the range without a time or an author."
+        return ListedRange(good=asked.good, bad=asked.bad, reason=reason)
 
     def revisions(self) -> tuple[str, ...]:
         """The newest commits that are known and may be asked for."""
@@ -331,6 +354,16 @@ def _head(target: str, ref: str, commit: str, at: str, author: str, title: str) 
         names = {"author": line(author), "title": line(title)}
         return Head(target=target, ref=ref, commit=commit, at=at, **names)
     return None
+
+
+def _listed(commit: str, at: str, author: str, title: str) -> ListedCommit:
+    """A commit as git tells it.
+
+    Raises:
+        ValueError: its time is none.
+    """
+    names = {"author": line(author), "title": line(title)}
+    return ListedCommit.model_validate({"commit": commit, "at": at, **names})
 
 
 def _remove(folder: Path) -> None:

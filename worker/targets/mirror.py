@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from itertools import islice, takewhile
 from pathlib import Path
 
+from benchmarks.contracts import MOST_COMMITS
 from worker.child.resource_limits import fits
 from worker.targets.commands import BuildFailed, BuildLimits, TooMuch, Unbuildable, run
 from worker.targets.definitions import Repository
@@ -105,6 +106,26 @@ class Mirror:
             ):
                 return commit
         return None
+
+    def between(self, good: str, bad: str) -> list[tuple[str, ...]]:
+        """List id, time, author and title of the commits after ``good`` up to ``bad``, along first
+        parents, the oldest first.
+
+        Raises:
+            BuildFailed: ``good`` does not lead to ``bad``, or they are too many.
+        """
+        fork = ""
+        with suppress(BuildFailed):  # they have nothing in common
+            fork = self._git("merge-base", good, bad).strip()
+        if fork != good:
+            raise BuildFailed(f"{good[:12]} is no ancestor of {bad[:12]}.")
+        which = "--first-parent", f"{good}..{bad}"
+        count = int(self._git("rev-list", "--count", *which, "--"))
+        if count > MOST_COMMITS:
+            raise BuildFailed(f"The range has {count} commits, and {MOST_COMMITS} can be listed.")
+        form = "--format=%H%x00%cI%x00%an%x00%s"
+        listed = self._git("-c", "log.showSignature=false", "log", "--reverse", form, *which, "--")
+        return [tuple(line.split("\0", 3)) for line in listed.rstrip("\n").split("\n")]
 
     def holds(self, commit: str) -> bool:
         """Return True if a commit was fetched once, whether or not a ref still reaches it."""
