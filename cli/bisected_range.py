@@ -13,7 +13,7 @@ from cli import parse_case
 from cli.client import ServiceClient, read
 from cli.commit_range import with_good_end
 from cli.exits import Stop
-from cli.revision import Version
+from cli.revision import Version, commit_named
 from service.schemas.findings import FindingView
 
 _RANGE = re.compile(r"[^.\s](?:(?!\.\.)\S)*\.\.(?:[^.\s](?:(?!\.\.)\S)*)?")
@@ -30,7 +30,7 @@ def subject_of(
     if ".." not in what:
         if words or preset:
             raise Stop("A finding tells its case: leave workload and axes out, or name GOOD..BAD.")
-        return {"finding": what, "commits": _of_finding(client, what)}
+        return {"finding": what} | _of_finding(client, what)
     if not _RANGE.fullmatch(what):
         raise Stop(f"{what} is no range: write GOOD..BAD, for the commits after GOOD up to BAD.")
     if not words:
@@ -42,14 +42,17 @@ def subject_of(
     return {"case": chosen.case.model_dump(mode="json"), "commits": _listed(versions)}
 
 
-def _of_finding(client: ServiceClient, finding: str) -> list[dict[str, str]]:
+def _of_finding(client: ServiceClient, finding: str) -> dict[str, Any]:
+    """The commits of a finding; nothing where its ends are not here, for a worker may list them."""
     summary = read(FindingView, client.text("findings", finding)).summary
     good, bad = summary.last_good, summary.first_bad
     if good is None:
         raise Stop("The finding has no last good revision, so it has no range to bisect.")
+    if not (commit_named(good, Path.cwd()) and commit_named(bad, Path.cwd())):
+        return {}
     versions = with_good_end(f"{good}..{bad}", Path.cwd())
     ends = replace(versions[0], revision=good), replace(versions[-1], revision=bad)
-    return _listed([ends[0], *versions[1:-1], ends[1]])
+    return {"commits": _listed([ends[0], *versions[1:-1], ends[1]])}
 
 
 def _listed(versions: Sequence[Version]) -> list[dict[str, str]]:

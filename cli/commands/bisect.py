@@ -13,7 +13,7 @@ from cli.exits import Exit, Stop
 from cli.follow_bisection import exit_of, until_ended
 from cli.output.console import Console
 from cli.output.lines import remark, say
-from service.schemas.bisections import BisectionView
+from service.schemas.bisections import BisectionStage, BisectionView
 
 What = Annotated[
     str,
@@ -51,9 +51,10 @@ def bisect(
 ) -> None:
     """Search the commit that changed a case, or that a finding is about, pair by pair.
 
-    Run it in a git checkout: the commits are those after GOOD up to BAD along first parents. The
-    exit code is 0 if a commit or a range is named, 1 if no commit is to blame (the ends do not
-    differ today), 4 if nothing is sure or it was cancelled. Ctrl-C leaves it running.
+    The commits are those after GOOD up to BAD along first parents, in the git checkout here. For a
+    finding whose commits are not here, a worker lists them. The exit code is 0 if a commit or a
+    range is named, 1 if no commit is to blame (the ends do not differ today), 4 if nothing is sure
+    or it was cancelled. Ctrl-C leaves it running.
     """
     if follow and cancel:
         raise Stop("--follow and --cancel are two things: choose one.")
@@ -79,7 +80,9 @@ def bisect(
 
 def _followed(client: ServiceClient, begun: BisectionView) -> str:
     interrupts.as_ctrl_c()
-    remark(f"Bisecting {len(begun.commits) - 1} commits: {client.url}{begun.page}")
+    listed = begun.stage is not BisectionStage.COMMITS
+    what = f"{len(begun.commits) - 1} commits" if listed else f"{begun.good}..{begun.bad}"
+    remark(f"Bisecting {what}: {client.url}{begun.page}")
     try:
         return until_ended(client, begun, Console(stderr=True))
     except KeyboardInterrupt:

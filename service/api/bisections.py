@@ -27,7 +27,8 @@ def start(
     """Search the commit that changed a case, or that a finding is about, pair by pair.
 
     The commits are those between the ends along first parents, the good end first; of a finding
-    the ends are its last good and first bad revision. Verifies that the ends differ today, probes
+    the ends are its last good and first bad revision, and without `commits` a worker that builds
+    both lists those between before the first pair. Verifies that the ends differ today, probes
     the posterior median, and verifies the culprit beside its parent. While workers are there, ends
     that none of them can measure are refused with 422 (`unknown-name`).
     """

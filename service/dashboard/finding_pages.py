@@ -103,6 +103,7 @@ def show_finding(request: Request, session: Reading, now: Now, finding_id: str) 
         compare=finding_data.compare_link(summary, first.series.metric if first else ""),
         confirmations=finding_data.confirmations_of(session, finding),
         bisected=bisection.of_finding(session, finding_id),
+        may_bisect=bisection.may_begin(session, summary.last_good, summary.first_bad, now),
         cases=finding_data.two_cases(session, finding_id),
         node=node,
         node_results=finding_data.results_of(session, node.name, summary.comparability)

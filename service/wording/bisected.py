@@ -13,6 +13,7 @@ from service.schemas.bisections import (
 )
 from service.wording import formats
 
+LISTING = "It begins once a worker has listed the commits between the ends."
 WHOLE = 0.75
 """Share of the change from which on one culprit is taken for the whole of it."""
 

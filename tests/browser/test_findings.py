@@ -9,11 +9,13 @@ import pytest
 from builders import analysed as builder
 from builders import long_series as long
 from builders.analysed import Analysed
+from builders.bisected import end_at
 from builders.polling import opened
 from builders.serving import serving
 from playwright.sync_api import Locator, Page, expect
 
-from service.database.session import Database
+from service.database.session import Database, now_of
+from service.models import WorkerRow
 
 pytestmark = pytest.mark.browser
 
@@ -116,6 +118,23 @@ def test_what_people_write_is_kept_as_they_wrote_it(new_page: NewPage, finding: 
     page.get_by_role("button", name="Save").click()
     expect(page.locator(".figures")).to_contain_text("no due date")
     expect(page.locator(".figures")).to_contain_text("bob")
+
+
+def test_a_finding_is_bisected_by_a_click(
+    page: Page, database: Database, analysed: Analysed, finding: str
+) -> None:
+    ends = ("1" * 40, "2" * 40)
+    end_at(database, *ends)
+    with database.writing() as session:
+        row = session.get_one(WorkerRow, "w")
+        row.targets, row.revisions, row.last_seen_at = {"ours": ""}, list(ends), now_of(session)
+    page.goto(finding)
+    page.get_by_role("button", name="Bisect").click()
+    waits = "Bisected: It begins once a worker has listed the commits between the ends."
+    expect(page.get_by_label("Bisection")).to_contain_text(waits)
+    expect(page.get_by_role("button", name="Bisect")).to_have_count(0)
+    page.get_by_role("link", name="Bisected").click()
+    expect(page.locator("#outcome")).to_have_text("Listing commits")
 
 
 def test_a_result_is_excluded_with_a_reason_and_put_back(page: Page) -> None:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
 from builders.gate_hand import CASE, GateHand, Script, measured
 from builders.service_hand import result_of
+from sqlalchemy import select
 
 from benchmarks.contracts import Lease, Result, Status
 from service.comparisons import bisection
+from service.database.session import Database
+from service.history import revisions
+from service.models import FindingRow
 
 
 def commits(count: int) -> list[dict[str, str]]:
@@ -59,6 +64,17 @@ class BisectionHand:
                 return count
             self.look()
         return most
+
+
+def end_at(database: Database, good: str, bad: str) -> str:
+    """Let the regression of an analysed history lie between two commits; return its id."""
+    at = datetime(2026, 11, 20, tzinfo=UTC)
+    with database.writing() as session:
+        for name in (good, bad):
+            revisions.register(session, name, at, at)
+        finding = session.scalars(select(FindingRow).where(FindingRow.kind == "regression")).one()
+        finding.last_good, finding.first_bad = good, bad
+        return finding.id
 
 
 def stepped(

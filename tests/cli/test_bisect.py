@@ -13,6 +13,8 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from builders.analysed import analyse
+from builders.bisected import end_at
 from builders.commands import eventually, free_port, running, serving
 from builders.forked import ForkServer
 
@@ -20,6 +22,7 @@ from cli import bisected_range
 from cli.exits import Exit, Stop
 from cli.follow_bisection import leading_words
 from service.schemas.bisections import BisectedCommit, BisectionStage, BisectionView
+from service.database.session import Database
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 Throughline = Callable[[Path, dict[str, str]], Run]
@@ -128,6 +131,41 @@ def test_commits_that_do_not_differ_end_with_1(bisect: Run, history: list[str]) 
     assert (told["outcome"], len(told["commits"])) == ("environment", 4)
     again = bisect(told["id"], "--follow", "--json")
     assert json.loads(again.stdout)["outcome"] == "environment"
+
+
+def test_a_findings_commits_are_listed_by_the_worker_where_no_checkout_is(
+    forks: ForkServer,
+    folder: Path,
+    environment: dict[str, str],
+    history: list[str],
+    throughline_in: Throughline,
+) -> None:
+    outside = folder / "outside"
+    outside.mkdir()
+    port = free_port()
+    environment = environment | {
+        "THROUGHLINE_URL": f"http://127.0.0.1:{port}",
+        "THROUGHLINE_STATE_DIR": str(outside / "state"),
+    }
+    throughline = throughline_in(outside, environment)
+    assert throughline("migrate").returncode == Exit.OK
+    database = Database(f"sqlite:///{outside / 'state' / 'throughline.sqlite3'}")
+    analyse(database)
+    finding = end_at(database, history[2], history[-1])
+    database.close()
+    builder = ("worker", "--device", "cpu", "--name", "builder")
+    with ExitStack() as stack:
+        stack.enter_context(running(forks, outside, environment, "serve", "--port", str(port)))
+        url = f"{environment['THROUGHLINE_URL']}/api/v1"
+        eventually(lambda: answers(f"{url}/bisections") == [])
+        stack.enter_context(running(forks, outside, environment, *builder))
+        eventually(lambda: '"targets":{"ours":""}' in httpx2.get(f"{url}/workers").text)
+        done = throughline("bisect", finding, "--worker", "builder")
+    assert done.returncode == Exit.OK, done.stdout + done.stderr
+    assert f"Bisecting {history[2]}..{history[-1]}: " in done.stderr
+    assert "It begins once a worker has listed the commits between the ends." in done.stderr
+    culprit = history[CULPRIT][:10]
+    assert f'{culprit} (Ada Lovelace, "Change number {CULPRIT}") changed it.' in done.stdout
 
 
 @pytest.mark.parametrize(

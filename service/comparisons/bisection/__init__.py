@@ -6,7 +6,12 @@ or decides. Any replica may do it at any time, by compare-and-swap: no probe is 
 
 from service.comparisons.bisection.ordered import start
 from service.comparisons.bisection.probed import advance, advance_after, cancel
-from service.comparisons.bisection.queries import list_bisections, load_bisection, of_finding
+from service.comparisons.bisection.queries import (
+    list_bisections,
+    load_bisection,
+    may_begin,
+    of_finding,
+)
 
 __all__ = [
     "advance",
@@ -14,6 +19,7 @@ __all__ = [
     "cancel",
     "list_bisections",
     "load_bisection",
+    "may_begin",
     "of_finding",
     "start",
 ]

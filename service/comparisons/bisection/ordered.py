@@ -16,7 +16,8 @@ from service.comparisons.bisection.probe_pairs import comparison_of
 from service.comparisons.bisection.subject import ChangeToExplain, Subject
 from service.comparisons.start import specs_of
 from service.database.session import new_id
-from service.schemas.bisections import BisectionRequest, BisectionState
+from service.jobs import commit_ranges
+from service.schemas.bisections import BisectionRequest, BisectionState, RangeCommit
 from service.schemas.comparisons import ComparisonRequest
 from service.schemas.findings import FindingKind
 
@@ -28,11 +29,11 @@ def start(session: Session, request: BisectionRequest, now: datetime) -> str:
 
     Raises:
         NotFound: there is no such finding.
-        Invalid: the finding has no change between these ends.
+        Invalid: the finding has no change between these ends, or nobody can list its commits.
         UnknownChoice: a name that the catalog does not have, or an end that no worker has.
         Impossible: a combination that cannot run.
     """
-    request = _owned(session, request)
+    request, listed = _with_commits(session, _owned(session, request), now)
     subject = _of_finding(session, request) if request.finding else _of_case(request)
     ends = comparison_of(request, subject, (len(request.commits) - 1, 0), 0, request.worker)
     if request.finding is not None and request.worker is None:
@@ -48,6 +49,7 @@ def start(session: Session, request: BisectionRequest, now: datetime) -> str:
         state=BisectionState.RUNNING,
         finding_id=request.finding,
         request=stored,
+        listed=listed,
         subject=subject.model_copy(update={"case": specs[0].case}).model_dump(mode="json"),
         probes=[],
         probed=0,
@@ -68,6 +70,29 @@ def _owned(session: Session, request: BisectionRequest) -> BisectionRequest:
     if request.project not in (None, finding.project):
         raise errors.Invalid(f"The finding is of the project {finding.project}: leave it out.")
     return request.model_copy(update={"project": finding.project})
+
+
+def _with_commits(
+    session: Session, request: BisectionRequest, now: datetime
+) -> tuple[BisectionRequest, bool]:
+    """The request with all its commits; with its ends alone, and False, until they are listed."""
+    if request.commits:
+        return request, True
+    finding = _bisectable(session, request.finding)
+    assert finding.last_good is not None
+    known = commit_ranges.ask(session, finding.last_good, finding.first_bad, now)
+    return with_listed(request, known), known.listed_at is not None
+
+
+def with_listed(request: BisectionRequest, known: models.CommitRangeRow) -> BisectionRequest:
+    """The request with the commits of a range; with its ends alone where nobody listed it yet."""
+    between = [
+        RangeCommit(revision=one.commit, author=one.author, title=one.title)
+        for one in commit_ranges.commits_of(known)
+    ]
+    after = between or [RangeCommit(revision=known.bad)]
+    commits = (RangeCommit(revision=known.good), *after)
+    return request.model_copy(update={"commits": commits})
 
 
 def _who_measured(
@@ -96,14 +121,19 @@ def _of_case(request: BisectionRequest) -> Subject:
     return Subject(case=request.case, metric=request.metric, protocol=request.protocol)
 
 
-def _of_finding(session: Session, request: BisectionRequest) -> Subject:
-    finding = session.get(models.FindingRow, request.finding)
+def _bisectable(session: Session, finding_id: str | None) -> models.FindingRow:
+    finding = session.get(models.FindingRow, finding_id)
     if finding is None:
         raise errors.NotFound("There is no such finding; GET /api/v1/findings lists them.")
     if finding.kind not in _EXPLAINED or finding.last_good is None:
         raise errors.Invalid(
             "Only a regression or an improvement with a last good revision can be bisected."
         )
+    return finding
+
+
+def _of_finding(session: Session, request: BisectionRequest) -> Subject:
+    finding = _bisectable(session, request.finding)
     ends = request.commits[0].revision, request.commits[-1].revision
     if ends != (finding.last_good, finding.first_bad):
         raise errors.Invalid(

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from service import comparisons, models
 from service.analysis.bisection import Judgement, Search, judged
+from service.comparisons.bisection.ordered import with_listed
 from service.comparisons.bisection.probe_pairs import ProbedPair, comparison_of, pairs_of, search_of
 from service.comparisons.bisection.subject import AskedProbe, BisectionDecision, Subject
 from service.comparisons.each_running import advance_each
@@ -40,7 +41,10 @@ def advance(session: Session, bisection_id: str, now: datetime) -> bool:
         NotFound: there is no such bisection.
     """
     row = load_row(session, bisection_id)
-    while row.state == BisectionState.RUNNING:
+    if row.state == BisectionState.RUNNING and not row.listed:
+        _take_commits(session, row, now)
+        row = load_row(session, bisection_id)
+    while row.state == BisectionState.RUNNING and row.listed:
         pairs = pairs_of(session, row)
         if any(one.under_way for one in pairs):
             return False
@@ -78,6 +82,20 @@ def load_row(session: Session, bisection_id: str) -> models.BisectionRow:
     if row is None:
         raise NotFound(NO_BISECTION)
     return row
+
+
+def _take_commits(session: Session, row: models.BisectionRow, now: datetime) -> None:
+    """Take over what a worker listed between the ends; end the bisection if none can."""
+    request = BisectionRequest.model_validate(row.request)
+    ends = request.commits[0].revision, request.commits[-1].revision
+    known = session.get_one(models.CommitRangeRow, ends, populate_existing=True)
+    if known.listed_at is not None:
+        stored = with_listed(request, known).model_dump(mode="json", include={"commits"})
+        unlisted = models.BisectionRow.listed.is_(False)
+        _change(session, row, unlisted, request=row.request | stored, listed=True)
+    elif known.reason:
+        reason = f"Its commits could not be listed: {known.reason}"
+        _change(session, row, state=BisectionState.CANCELLED, decided_at=now, reason=reason)
 
 
 def _ask(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
+from datetime import datetime
 
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
@@ -15,6 +16,7 @@ from service.comparisons.bisection.probe_pairs import ProbedPair, pairs_of, sear
 from service.comparisons.bisection.probed import load_row
 from service.comparisons.bisection.subject import BisectionDecision, Subject
 from service.database import paging
+from service.jobs import commit_ranges
 from service.schemas import bisections as schemas
 from service.wording import bisected
 
@@ -37,7 +39,6 @@ def load_bisection(session: Session, bisection_id: str) -> schemas.BisectionView
     commits = tuple(_commits(request, search, judgement))
     decided = _decision(row)
     posterior = judgement.posterior
-    running = row.state == schemas.BisectionState.RUNNING
     return schemas.BisectionView(
         **dict(_summary(row, judgement)),
         probability=_probability(judgement) if decided is None else decided.probability,
@@ -49,9 +50,7 @@ def load_bisection(session: Session, bisection_id: str) -> schemas.BisectionView
         requires=dict(request.requires),
         commits=commits,
         probes=tuple(_probes(pairs, search, subject)),
-        next=bisected.next_words(_next(pairs, judgement), commits, judgement.stage)
-        if running
-        else "",
+        next=_next_words(row, judgement, _next(pairs, judgement), commits),
         note=row.reason or _note(pairs, judgement),
         page=f"/bisections/{row.id}",
     )
@@ -74,12 +73,22 @@ def of_finding(session: Session, finding_id: str) -> schemas.BisectionSummary | 
     return None if row is None else _summary(row, None)
 
 
+def may_begin(session: Session, good: str | None, bad: str, now: datetime) -> bool:
+    """Return True if a worker can list the commits between, or has listed more than one."""
+    if good is None or commit_ranges.why_not(session, good, bad, now):
+        return False
+    known = commit_ranges.listed(session, good, bad)
+    return known is None or len(known) > 1
+
+
 def _summary(row: models.BisectionRow, judgement: Judgement | None) -> schemas.BisectionSummary:
     request = schemas.BisectionRequest.model_validate(row.request)
     subject, decided = Subject.model_validate(row.subject), _decision(row)
     running = row.state == schemas.BisectionState.RUNNING
     stage = judgement.stage if judgement and running else schemas.BisectionStage.DONE
-    if running and judgement is None:  # a list judges nothing anew
+    if running and not row.listed:
+        stage = schemas.BisectionStage.COMMITS
+    elif running and judgement is None:  # a list judges nothing anew
         stage = schemas.BisectionStage.SEARCH if row.probed else schemas.BisectionStage.ENDS
     return schemas.BisectionSummary.of(
         row,
@@ -101,7 +110,7 @@ def _sentence(
     decided: BisectionDecision | None,
 ) -> str:
     if decided is None:
-        return row.reason or "Under way."
+        return row.reason or ("Under way." if row.listed else bisected.LISTING)
     named = range(decided.first or 0, (decided.last or -1) + 1)
     others = [(request.commits[one.first : one.last + 1], one.share) for one in decided.others]
     return bisected.outcome_words(
@@ -181,6 +190,19 @@ def _why(one: ProbedPair) -> str:
 def _next(pairs: Sequence[ProbedPair], judgement: Judgement) -> tuple[int, int] | None:
     """The pair under way, else the one that comes next."""
     return next((one.places for one in pairs if one.under_way), judgement.next)
+
+
+def _next_words(
+    row: models.BisectionRow,
+    judgement: Judgement,
+    places: tuple[int, int] | None,
+    commits: Sequence[schemas.BisectedCommit],
+) -> str:
+    if row.state != schemas.BisectionState.RUNNING:
+        return ""
+    if not row.listed:
+        return bisected.LISTING
+    return bisected.next_words(places, commits, judgement.stage)
 
 
 def _probability(judgement: Judgement) -> float:

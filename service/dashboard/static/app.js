@@ -247,7 +247,7 @@
   function request(form) {
     const [method, path] = form.dataset.send.split(" ");
     const said = Object.fromEntries(new FormData(form));
-    rememberActor(said.actor);
+    if (said.actor) rememberActor(said.actor);
     const proof = document.querySelector('meta[name="csrf-token"]')?.content;
     const headers = proof ? { "X-CSRF-Token": proof } : {}; // where one signs in
     if (method === "DELETE") return [`${path}?${new URLSearchParams(said)}`, { method, headers }];

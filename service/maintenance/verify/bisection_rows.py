@@ -71,6 +71,8 @@ def _probed(
     """Yield each probe that is none of its comparisons, and each comparison that is none of it."""
     if row.probed != len(asked):
         yield f"It asked {row.probed} probes, and {len(asked)} are stored."
+    if asked and not row.listed:
+        yield "It has probes, and its commits were not listed."
     own = models.ComparisonRow
     query = select(own).where(own.source == f"{PROBES}{row.id}").order_by(own.id)
     made = {one.id: one for one in session.scalars(query)}
