@@ -27,7 +27,7 @@ from service.database.health import Checkup
 from service.database.session import Database
 from service.http import exchange, problems, strict_route
 from service.jobs.types import Terms
-from service.maintenance.background import AnalysisProcess, Background
+from service.maintenance.background import AnalysisProcess, Background, Unasked
 from service.settings import Settings
 
 
@@ -90,8 +90,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     # One thread for every session that may be open, and some for what needs no database.
     tokens = 2 * settings.threads + 4
     anyio.to_thread.current_default_thread_limiter().total_tokens = tokens
+    unasked = Unasked(settings.bisections)
     background = Background(
-        app.state.database, app.state.terms, settings.sweep_s, app.state.analysis
+        app.state.database, app.state.terms, settings.sweep_s, app.state.analysis, unasked
     )
     if settings.background:
         background.start()

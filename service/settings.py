@@ -67,6 +67,9 @@ class Settings(BaseSettings):
     """For a request's JSON; the traces of a result hold every step of every replicate."""
     confirmations: Annotated[int, Field(ge=0, le=10_000)] = 20
     """Suspicious results that are measured again in a day; 0 leaves analysis to the history."""
+    bisections: Annotated[int, Field(ge=0, le=100_000)] = 0
+    """Processes a day that bisections of confirmed findings may use without being asked for; 0:
+    none begins by itself."""
     bodies_limit_b: Annotated[int, Field(ge=1)] = 256 * 2**20
     """For the bodies of all requests that are being read or worked on."""
     answers_limit_b: Annotated[int, Field(ge=1)] = 128 * 2**20

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from benchmarks.die_with_parent import tied
@@ -33,6 +34,14 @@ _PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+@dataclass(frozen=True, slots=True)
+class Unasked:
+    """What a day may measure without being asked for; 0 is nothing."""
+
+    bisections: int = 0
+    """Processes of bisections."""
+
+
 class Background:
     """One thread that looks after queue, schedules, comparisons and the analysis process.
 
@@ -45,11 +54,13 @@ class Background:
         terms: Terms,
         every_s: float,
         analysis: AnalysisProcess | None = None,
+        unasked: Unasked | None = None,
     ) -> None:
         self._database = database
         self._terms = terms
         self._every_s = every_s
         self._analysis = analysis
+        self._unasked = unasked or Unasked()
         self._clock = WallClock(terms.lease / 4)
         self._deaf = True
         """Whether heartbeats may have been missed since the last look; so it is at the start."""
@@ -86,7 +97,14 @@ class Background:
             fired = schedules.fire_due(session, now_of(session))
         for slot in fired:
             log.info("schedule %s fired its slot of %s", slot.schedule, slot.due_at)
+        self._begin()
         self._compare()
+
+    def _begin(self) -> None:
+        """Begin what nobody asked for."""
+        if self._unasked.bisections:
+            with self._database.writing() as session:
+                bisection.begin_unasked(session, self._unasked.bisections, now_of(session))
 
     def _compare(self) -> None:
         for kind, advance_after in _MOVES.items():

@@ -53,6 +53,7 @@ SHARED: frozenset[type[models.Base]] = frozenset(
     {
         models.AuditEvent,
         models.BrowserSession,
+        models.CommitRangeRow,
         models.Eligibility,
         models.EnrolmentRow,
         models.EnvironmentRow,
