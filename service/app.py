@@ -90,7 +90,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     # One thread for every session that may be open, and some for what needs no database.
     tokens = 2 * settings.threads + 4
     anyio.to_thread.current_default_thread_limiter().total_tokens = tokens
-    unasked = Unasked(settings.bisections)
+    unasked = Unasked(settings.bisections, settings.backfill)
     background = Background(
         app.state.database, app.state.terms, settings.sweep_s, app.state.analysis, unasked
     )

@@ -70,6 +70,8 @@ class Settings(BaseSettings):
     bisections: Annotated[int, Field(ge=0, le=100_000)] = 0
     """Processes a day that bisections of confirmed findings may use without being asked for; 0:
     none begins by itself."""
+    backfill: Annotated[int, Field(ge=0, le=100_000)] = 0
+    """Jobs a day for the commits between two measured ones where a level changed; 0: none."""
     bodies_limit_b: Annotated[int, Field(ge=1)] = 256 * 2**20
     """For the bodies of all requests that are being read or worked on."""
     answers_limit_b: Annotated[int, Field(ge=1)] = 128 * 2**20

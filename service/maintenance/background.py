@@ -16,7 +16,7 @@ from benchmarks.die_with_parent import tied
 from service import comparisons
 from service.comparisons import bisection
 from service.database.session import Database, now_of
-from service.jobs import expiry, schedules, types
+from service.jobs import backfill, expiry, schedules, types
 from service.jobs.types import Terms
 from service.settings import Settings
 
@@ -40,6 +40,8 @@ class Unasked:
 
     bisections: int = 0
     """Processes of bisections."""
+    backfill: int = 0
+    """Jobs at the commits between two measured ones."""
 
 
 class Background:
@@ -105,6 +107,9 @@ class Background:
         if self._unasked.bisections:
             with self._database.writing() as session:
                 bisection.begin_unasked(session, self._unasked.bisections, now_of(session))
+        if self._unasked.backfill:
+            with self._database.writing() as session:
+                backfill.fill(session, self._unasked.backfill, now_of(session))
 
     def _compare(self) -> None:
         for kind, advance_after in _MOVES.items():

@@ -1,0 +1,212 @@
+"""Measures the commits between two measured ones where a level changed, while workers idle."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from sqlalchemy import ColumnElement, Select, exists, func, select
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import FINAL_STATES, Case, JobSpec, JobState, ListedCommit
+from service.database.session import alone
+from service.errors import Invalid, ServiceError
+from service.jobs import commit_ranges, expiry, heads
+from service.jobs.requests import SubmissionRequest
+from service.jobs.submit import submit
+from service.jobs.transitions import LIVE
+from service.jobs.workers import PRESENT
+from service.models import (
+    Attempt,
+    ChangeRow,
+    CommitRangeRow,
+    Eligibility,
+    Job,
+    PendingAnalysis,
+    ResultRow,
+    Schedule,
+    Submission,
+    WorkerRow,
+)
+
+log = logging.getLogger(__name__)
+
+SOURCE = "backfill:"
+"""How the source of its submissions begins; the schedule's name follows."""
+PRIORITY = -100
+"""After everything else that waits."""
+DAY = timedelta(days=1)
+LIMIT = timedelta(minutes=30)
+"""Longest process, and how long before a schedule's slot none begins: it takes no time of it."""
+LOOKED_AT = 50
+"""Changes, the newest ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Two measured commits of a schedule's target between which levels changed on one worker."""
+
+    good: str
+    bad: str
+    worker: str
+    schedule: str
+    project: str
+    like: JobSpec
+    """How the bad one was measured."""
+    cases: dict[str, Case] = field(default_factory=dict)
+    """Those whose level changed, by key."""
+
+
+def fill(session: Session, daily: int, now: datetime) -> str | None:
+    """Submit the median commit of one gap, the newest first; return the submission's id.
+
+    Only a worker that has nothing to do is asked, and no more than ``daily`` jobs a day. Before a
+    schedule's slot what waits is cancelled, and comes later.
+    """
+    alone(session, "backfill")
+    if _slot_is_near(session, now):
+        _make_way(session, now)
+        return None
+    idle = {row.name: set(row.revisions or ()) for row in session.scalars(_idle(now))}
+    left = daily - _spent_since(session, now - DAY)
+    if not idle or left <= 0:
+        return None
+    for gap in _gaps(session):
+        if gap.worker not in idle or (known := _between(session, gap, now)) is None:
+            continue
+        tried = _tried(session, gap, known)
+        place = None if tried is None else _median(known, tried, idle[gap.worker])
+        if place is not None and (made := _submit(session, gap, known[place], left, now)):
+            return made
+    return None
+
+
+def _slot_is_near(session: Session, now: datetime) -> bool:
+    near = Schedule.enabled.is_(True), Schedule.next_due_at <= now + LIMIT
+    return session.scalars(select(Schedule.name).where(*near).limit(1)).first() is not None
+
+
+def _make_way(session: Session, now: datetime) -> None:
+    waiting = select(Job.id).join(Submission).where(_OWN, Job.state == JobState.QUEUED)
+    for job_id in session.scalars(waiting).all():
+        expiry.cancel(session, job_id, now)
+
+
+_OWN: ColumnElement[bool] = Submission.source.startswith(SOURCE)
+
+
+def _idle(now: datetime) -> Select[WorkerRow]:
+    """Workers that build commits, are here, measure nothing, and have nothing to measure next."""
+    at_work = exists().where(Attempt.worker == WorkerRow.name, Attempt.state.in_(LIVE))
+    waiting = exists().where(
+        Eligibility.worker == WorkerRow.name,
+        Job.requires == Eligibility.requires,
+        Job.state == JobState.QUEUED,
+    )
+    here = WorkerRow.last_seen_at > now - PRESENT
+    return select(WorkerRow).where(here, WorkerRow.targets.is_not(None), ~at_work, ~waiting)
+
+
+def _spent_since(session: Session, since: datetime) -> int:
+    """Count the jobs of a day; what made way for a schedule took no time."""
+    made = select(func.count()).select_from(Job).join(Submission)
+    counted = _OWN, Submission.created_at > since, Job.state != JobState.CANCELLED
+    return session.execute(made.where(*counted)).scalar_one()
+
+
+def _gaps(session: Session) -> Iterable[Gap]:
+    """The gaps of the schedules that follow a ref, those with the newest change first."""
+    rule = Schedule.revision_rule.startswith(heads.RULE), Schedule.enabled.is_(True)
+    names = session.scalars(select(Schedule.name).where(*rule)).all()
+    known = {f"{kind}{name}"[:64]: name for name in names for kind in ("schedule:", SOURCE)}
+    query = (
+        select(ChangeRow, ResultRow.worker, Job.spec, Submission.project, Submission.source)
+        .join(ResultRow, ResultRow.id == ChangeRow.first_bad_result)
+        .join(Job, Job.id == ResultRow.job_id)
+        .join(Submission, Submission.id == Job.submission_id)
+        .where(ChangeRow.present, Submission.source.in_(known))
+        .order_by(ChangeRow.first_bad_at.desc(), ChangeRow.id.desc())
+        .limit(LOOKED_AT)
+    )
+    gaps: dict[tuple[str, ...], Gap] = {}
+    for change, worker, spec, project, source in session.execute(query):
+        like, ends = JobSpec.model_validate(spec), (change.last_good, change.first_bad)
+        how = json.dumps([spec["protocol"], spec["requires"]], sort_keys=True)
+        new = Gap(*ends, worker, known[source], project, like)
+        gap = gaps.setdefault((*ends, worker, new.schedule, project, how), new)
+        gap.cases[like.case.key] = like.case
+    return gaps.values()
+
+
+def _between(session: Session, gap: Gap, now: datetime) -> list[ListedCommit] | None:
+    """The commits between; None while they are not known, or cannot be."""
+    row = session.get(CommitRangeRow, (gap.good, gap.bad))
+    if row is None:
+        try:
+            row = commit_ranges.ask(session, gap.good, gap.bad, now)
+        except Invalid:
+            return None
+    return None if row.listed_at is None else commit_ranges.commits_of(row)[:-1]
+
+
+def _tried(session: Session, gap: Gap, known: Sequence[ListedCommit]) -> set[str] | None:
+    """The commits that were measured, or could not be; None while that is not known of one."""
+    names = [one.commit for one in known]
+    unread = exists().where(PendingAnalysis.revision.in_(names))
+    if session.execute(select(unread)).scalar_one():
+        return None
+    columns = Job.revision, Job.group_id, Job.state
+    query = select(*columns).where(
+        Job.revision.in_(names), Job.case_key.in_(gap.cases), Job.project == gap.project
+    )
+    states: Mapping[tuple[str, str], set[str]] = defaultdict(set)
+    for revision, group_id, state in session.execute(query):
+        states[revision, group_id].add(state)
+    if any(not found <= FINAL_STATES for found in states.values()):
+        return None
+    return {key[0] for key, found in states.items() if JobState.CANCELLED not in found}
+
+
+def _median(
+    known: Sequence[ListedCommit], tried: Collection[str], built: Collection[str]
+) -> int | None:
+    """The place nearest to the middle that was not tried and that the worker builds."""
+    open_ = [
+        place for place, one in enumerate(known) if one.commit not in tried and one.commit in built
+    ]
+    middle = (len(known) - 1) / 2
+    return min(open_, key=lambda place: abs(place - middle), default=None)
+
+
+def _submit(
+    session: Session, gap: Gap, commit: ListedCommit, left: int, now: datetime
+) -> str | None:
+    """Submit as many of the cases as a day still allows."""
+    cases = tuple(gap.cases.values())[: left // gap.like.protocol.replicates]
+    if not cases:
+        return None
+    request = SubmissionRequest(
+        cases=cases,
+        revision=commit.commit,
+        revision_at=commit.at,
+        revision_author=commit.author or None,
+        revision_title=commit.title or None,
+        requires=gap.like.requires | {"worker": gap.worker},
+        priority=PRIORITY,
+        protocol=gap.like.protocol,
+        timeout_s=min(gap.like.timeout_s, LIMIT.total_seconds()),
+        source=f"{SOURCE}{gap.schedule}"[:64],
+        project=gap.project or None,
+    )
+    try:
+        with session.begin_nested():
+            made = submit(session, request, now).submission_id
+    except ServiceError as error:
+        log.info("%s is not measured for %s: %s", commit.commit, gap.schedule, error.detail)
+        return None
+    log.info("%s is measured for %s, between two others", commit.commit, gap.schedule)
+    return made

@@ -1,0 +1,259 @@
+"""An idle worker measures the commits between two measured ones where a level changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from builders.service_hand import Hand, result_of
+from fastapi.testclient import TestClient
+from sqlalchemy import func, select, text, update
+
+from benchmarks.contracts import JobState, Status
+from service.database.session import Database, now_of
+from service.findings import pipeline
+from service.jobs import backfill
+from service.models import ChangeRow, Job, Point, Schedule, Submission
+
+pytestmark = pytest.mark.both_databases
+
+API = "/api/v1"
+STEP, NIGHTS, CULPRIT = 10, 24, 156
+"""Commits between two nights; the commit that makes it 5 % slower lies within the 16th."""
+START = datetime(2026, 1, 1, tzinfo=UTC)
+COMMITS = range(STEP * NIGHTS)
+
+
+def commit_of(number: int) -> str:
+    return f"{number:040x}"
+
+
+def placed_at(number: int) -> datetime:
+    return START + timedelta(hours=number)
+
+
+def speed(number: int) -> float:
+    noise = (0.0, 0.001, -0.001, 0.0005, -0.0005)[number % 5]
+    return (95.0 if number >= CULPRIT else 100.0) * (1 + noise)
+
+
+@dataclass
+class Fleet:
+    """A worker that builds every commit, and lists those between two."""
+
+    client: TestClient
+    unbuildable: Collection[int] = ()
+    measured: list[int] = field(default_factory=list)
+
+    @property
+    def database(self) -> Database:
+        found: Database = self.client.app.state.database  # type: ignore[attr-defined]
+        return found
+
+    def introduce(self, **more: Any) -> Any:
+        known = [commit_of(number) for number in COMMITS]
+        body = {"name": "w1", "labels": {"device": "cpu"}, "targets": {"ours": ""}}
+        answer = self.client.put(f"{API}/workers/w1", json={**body, "revisions": known, **more})
+        assert answer.status_code == 200, answer.text
+        return answer.json()["list_range"]
+
+    def list_ranges(self) -> None:
+        """List whatever range is asked for."""
+        asked = self.introduce()
+        while asked:
+            good, bad = int(asked["good"], 16), int(asked["bad"], 16)
+            commits = [
+                {"commit": commit_of(number), "at": placed_at(number).isoformat(), "title": "x"}
+                for number in range(good + 1, bad + 1)
+            ]
+            asked = self.introduce(listed={**asked, "commits": commits})
+
+    def night(self, number: int) -> None:
+        """Submit a commit as the schedule does."""
+        at, case = placed_at(number).isoformat(), {"workload": "unet", "preset": "tiny"}
+        body = {"case": case, "revision": commit_of(number), "revision_at": at}
+        body |= {"source": "schedule:nightly", "replicates": 1, "requires": {"device": "cpu"}}
+        answer = self.client.post(f"{API}/submissions", json=body)
+        assert answer.status_code == 201, answer.text
+
+    def measure(self) -> None:
+        """Measure all that waits, then analyse it."""
+        hand = Hand(self.client)
+        while lease := hand.claim():
+            number = int(lease.spec.revision, 16)
+            self.measured.append(number)
+            hand.start(lease)
+            if number in self.unbuildable:
+                done = result_of(lease, status=Status.UNBUILDABLE, reason="it has no uv.lock.")
+            else:
+                done = result_of(lease, (speed(number),))
+            assert hand.post(lease, done).status_code == 201
+        pipeline.look(self.database, daily=0)
+
+    def fill(self, daily: int = 100, later: timedelta = timedelta()) -> str | None:
+        with self.database.writing() as session:
+            return backfill.fill(session, daily, now_of(session) + later)
+
+    def fill_all(self) -> list[int]:
+        """Fill, list and measure until nothing is left; give the commits in their order."""
+        before = len(self.measured)
+        for _ in range(20):
+            made = self.fill()
+            self.list_ranges()
+            if not (made or self.fill()):
+                break
+            self.measure()
+        return self.measured[before:]
+
+    def ends(self) -> tuple[int, int]:
+        """The commits between which the level changed."""
+        with self.database.reading() as session:
+            row = session.scalars(select(ChangeRow).where(ChangeRow.present)).one()
+            return int(row.last_good, 16), int(row.first_bad, 16)
+
+
+@pytest.fixture
+def fleet(client: TestClient) -> Fleet:
+    """A history of nights with one change."""
+    made = Fleet(client)
+    made.introduce()
+    with made.database.writing() as session:
+        session.execute(text("DELETE FROM schedules"))
+    nightly = {"cron": "0 2 1 1 *", "suite": "smoke", "revision_rule": "ref:ours:main"}
+    assert client.put(f"{API}/schedules/nightly", json=nightly).status_code == 200
+    slot(made, timedelta(days=30))
+    for number in range(NIGHTS):
+        made.night(number * STEP)
+    made.measure()
+    assert made.ends() == (150, 160)
+    return made
+
+
+def slot(fleet: Fleet, ahead: timedelta) -> None:
+    with fleet.database.writing() as session:
+        session.execute(update(Schedule).values(next_due_at=now_of(session) + ahead))
+
+
+def test_the_range_is_halved_until_it_is_one_commit(fleet: Fleet) -> None:
+    filled = fleet.fill_all()
+    assert fleet.ends() == (155, 156)
+    assert filled == [155, 157, 156]
+    assert fleet.fill() is None
+    with fleet.database.reading() as session:
+        query = select(Point.revision).order_by(Point.revision_at)
+        order = [int(name, 16) for name in session.scalars(query)]
+        sources = set(session.scalars(select(Submission.source)))
+    assert all(one < other for one, other in pairwise(order)), "first-parent order"
+    assert sources == {"schedule:nightly", "backfill:nightly"}
+
+
+def test_what_cannot_be_built_is_stepped_around_until_nothing_is_left(fleet: Fleet) -> None:
+    fleet.unbuildable = range(152, 158)
+    filled = fleet.fill_all()
+    assert fleet.ends() == (151, 158)
+    assert len(filled) == len(set(filled)), "each once"
+    assert set(filled) >= set(range(152, 158))
+    assert fleet.fill() is None
+
+
+def test_it_waits_behind_everything_and_asks_the_worker_that_measured(fleet: Fleet) -> None:
+    assert fleet.fill() is None, "the commits between are not known yet"
+    fleet.list_ranges()
+    assert fleet.fill()
+    with fleet.database.reading() as session:
+        job = session.scalars(select(Job).where(Job.state == JobState.QUEUED)).one()
+    assert (job.rank, job.revision) == (100, commit_of(155))
+    assert job.spec["requires"] == {"device": "cpu", "worker": "w1"}
+    assert fleet.fill() is None, "one after the other"
+
+
+def not_idle(fleet: Fleet, why: str) -> None:
+    if why == "something waits":
+        fleet.night(0)
+    elif why == "it measures":
+        fleet.night(0)
+        assert Hand(fleet.client).claim()
+    elif why == "it is away":
+        fleet.introduce()
+        assert fleet.fill(later=timedelta(minutes=2)) is None
+        with fleet.database.writing() as session:
+            session.execute(text("UPDATE workers SET last_seen_at = '2026-01-01 00:00:00+00:00'"))
+    elif why == "it does not build the commit":
+        fleet.introduce(revisions=[commit_of(150), commit_of(160)])
+    elif why == "a slot is near":
+        slot(fleet, timedelta(minutes=29))
+    else:
+        assert fleet.client.delete(f"{API}/schedules/nightly").status_code == 204
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        "something waits",
+        "it measures",
+        "it is away",
+        "it does not build the commit",
+        "a slot is near",
+        "the schedule is gone",
+    ],
+)
+def test_nothing_is_begun(fleet: Fleet, why: str) -> None:
+    fleet.fill()
+    fleet.list_ranges()
+    not_idle(fleet, why)
+    assert fleet.fill() is None
+
+
+def test_what_waits_makes_way_for_a_slot_and_comes_later(fleet: Fleet) -> None:
+    fleet.fill()
+    fleet.list_ranges()
+    assert fleet.fill()
+    slot(fleet, timedelta(minutes=29))
+    assert fleet.fill() is None
+    assert Hand(fleet.client).claim() is None
+    slot(fleet, timedelta(days=1))
+    assert fleet.fill(daily=1), "what was cancelled took no time"
+    assert Hand(fleet.client).must_claim().spec.revision == commit_of(155)
+
+
+def test_a_range_that_cannot_be_listed_is_left_alone(fleet: Fleet) -> None:
+    fleet.fill()
+    asked = fleet.introduce()
+    assert fleet.introduce(listed={**asked, "reason": "It is no ancestor."}) is None
+    assert fleet.fill() is None
+    assert fleet.introduce() is None, "it is not asked for again"
+
+
+def test_a_days_jobs_are_counted_over_restarts(fleet: Fleet) -> None:
+    fleet.fill()
+    fleet.list_ranges()
+    assert fleet.fill(daily=1)
+    fleet.measure()
+    fleet.fill(daily=2)
+    fleet.list_ranges()
+    assert fleet.fill(daily=1) is None
+    fleet.introduce()
+    with fleet.database.reading() as session:
+        jobs = session.scalar(select(func.count()).select_from(Job))
+    assert jobs == NIGHTS + 1
+    assert fleet.fill(daily=2)
+
+
+def test_nothing_is_filled_until_results_are_analysed(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet.fill()
+    fleet.list_ranges()
+    assert fleet.fill()
+    look: Callable[..., object] = pipeline.look
+    monkeypatch.setattr(pipeline, "look", lambda *_, **__: None)
+    fleet.measure()
+    assert fleet.fill() is None
+    look(fleet.database, daily=0)
+    fleet.fill()
+    fleet.list_ranges()
+    assert fleet.fill()
