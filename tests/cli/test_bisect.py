@@ -21,8 +21,8 @@ from builders.forked import ForkServer
 from cli import bisected_range
 from cli.exits import Exit, Stop
 from cli.follow_bisection import leading_words
-from service.schemas.bisections import BisectedCommit, BisectionStage, BisectionView
 from service.database.session import Database
+from service.schemas.bisections import BisectedCommit, BisectionStage, BisectionView
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 Throughline = Callable[[Path, dict[str, str]], Run]
