@@ -120,6 +120,10 @@ def pack(found: Distribution, wheels: Path, version: str, changed: dict[str, str
         metadata = (found.read_text("METADATA") or "").splitlines()
         said = [f"Version: {version}" if one.startswith("Version: ") else one for one in metadata]
         wheel.writestr(f"{info}/METADATA", "\n".join(said) + "\n")
+        points = found.read_text("entry_points.txt")  # Triton finds its drivers by them
+        if points:
+            wheel.writestr(f"{info}/entry_points.txt", points)
+            record.append(f"{info}/entry_points.txt,,")
         tag = f"Wheel-Version: 1.0\nGenerator: here\nRoot-Is-Purelib: true\nTag: {TAG}\n"
         wheel.writestr(f"{info}/WHEEL", tag)
         record += [f"{info}/{file},," for file in ("METADATA", "WHEEL", "RECORD")]
