@@ -130,10 +130,10 @@ def test_a_finding_is_bisected_by_a_click(
         row.targets, row.revisions, row.last_seen_at = {"ours": ""}, list(ends), now_of(session)
     page.goto(finding)
     page.get_by_role("button", name="Bisect").click()
-    waits = "Bisected: It begins once a worker has listed the commits between the ends."
+    waits = "Bisection: It begins once a worker has listed the commits between the ends."
     expect(page.get_by_label("Bisection")).to_contain_text(waits)
     expect(page.get_by_role("button", name="Bisect")).to_have_count(0)
-    page.get_by_role("link", name="Bisected").click()
+    page.get_by_role("link", name="Bisection").click()
     expect(page.locator("#outcome")).to_have_text("Listing commits")
 
 

@@ -70,7 +70,7 @@ def test_the_culprit_of_a_finding_is_named_on_its_page(
     told = bisecting.read(answer.json()["id"])
     assert (told["outcome"], told["first"], told["last"]) == ("culprit", 3, 3)
     text = client.get(page).text
-    assert f'<a href="{told["page"]}">Bisected</a>: between-3 (Ada) changed it.' in text
+    assert f'<a href="{told["page"]}">Bisection</a>: between-3 (Ada) changed it.' in text
     listed = client.get("/api/v1/bisections", params={"finding": finding["id"]}).json()["items"]
     assert [one["id"] for one in listed] == [told["id"]]
 
