@@ -158,7 +158,7 @@ def size(ratio: float) -> str:
 
 def share(ratio: float) -> str:
     """Write a plain ratio as per cent without a sign: ``12.3 %``."""
-    return f"{ratio * 100:.1f}{NBSP}%".replace("-", MINUS)
+    return f"{ratio * 100:z.1f}{NBSP}%".replace("-", MINUS)
 
 
 def threshold(least_effect: float | Literal["never"]) -> str:

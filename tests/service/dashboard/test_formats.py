@@ -108,3 +108,11 @@ def test_hardware_is_named_by_what_a_person_calls_it() -> None:
     assert formats.hardware(gpu | {"hw.gpu.mig": "1g.18gb"}) == "NVIDIA H200 · MIG 1g.18gb"
     assert formats.hardware({"hw.cpu.model": "Xeon", "hw.cpu.usable": "2"}) == "Xeon · 2 cores"
     assert formats.hardware({}) == "unknown device"
+
+
+def test_a_share_that_rounds_to_nothing_has_no_sign() -> None:
+    assert [plain(formats.share(one)) for one in (-0.0004, 0.0, -0.0123)] == [
+        "0.0 %",
+        "0.0 %",
+        "−1.2 %",
+    ]
