@@ -72,6 +72,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _unsynced() -> None:
+    from builders.unsynced import apply
+
+    apply()
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server with the migrated database ``template``."""

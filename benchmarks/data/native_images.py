@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from benchmarks.data import decoded
-from benchmarks.data.images import Files, Images, readable, sample_rng
+from benchmarks.data.images import Files, Images, View, readable, sample_rng
 from benchmarks.workload import Filling
 
 CROPS = 2**16
@@ -68,13 +68,8 @@ class NativeImages(Images):
         """
         files = Files(self.folder)
         with ThreadPoolExecutor() as pool:
-            sizes = list(pool.map(lambda file: _size(files, file), self._chosen.tolist()))
-        sides = (self._side(index, *sizes[index % len(sizes)]) for index in range(len(self)))
-        return np.fromiter(sides, dtype=np.int64, count=len(self))
-
-    def _side(self, index: int, width: int, height: int) -> int:
-        crop = self.view.crop(width, height, sample_rng(self.seed, index))
-        return self.view.side(crop, width, height)
+            sizes = tuple(pool.map(lambda file: _size(files, file), self._chosen.tolist()))
+        return _sides(self.view, self.seed, sizes, len(self))
 
     def _file(self, index: int) -> int:
         return int(self._chosen[index % len(self._chosen)])
@@ -83,6 +78,21 @@ class NativeImages(Images):
     def _chosen(self) -> NDArray[np.int64]:
         count = len(self.folder.files)
         return np.arange(0, count, math.ceil(count / decoded.MOST_FILES))
+
+
+@lru_cache(maxsize=4)  # parity builds one recipe several times
+def _sides(
+    view: View, seed: int, sizes: tuple[tuple[int, int], ...], count: int
+) -> NDArray[np.int64]:
+    """Return the side of each of ``count`` samples of files of such sizes, read-only."""
+
+    def side(index: int) -> int:
+        size = sizes[index % len(sizes)]
+        return view.side(view.crop(*size, sample_rng(seed, index)), *size)
+
+    sides = np.fromiter(map(side, range(count)), dtype=np.int64, count=count)
+    sides.setflags(write=False)
+    return sides
 
 
 def _size(files: Files, file: int) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 import socket
 import subprocess
 import sys
@@ -248,8 +249,8 @@ def test_two_processes_measure_in_turn(ahead: bool, started: set[str]) -> None:
     ends = socket.socketpair()
     running = [
         _begin(end, ProcessSpec(
-            case=Case(workload="nanogpt", preset="tiny"),
-            protocol=Protocol(warmup_min_steps=2),
+            case=Case(workload="nanogpt", preset="tiny", axes={"batch": "1"}),
+            protocol=Protocol(warmup_min_steps=2, warmup_min_s=0.1),
             device="cpu",
             duet=DuetSide(socket_fd=end.fileno(), first=place == 0, turns=4, turn_s=0.05),
         ), ahead=ahead)
@@ -272,6 +273,7 @@ def test_two_processes_measure_in_turn(ahead: bool, started: set[str]) -> None:
 def _begin(end: socket.socket, spec: ProcessSpec, *, ahead: bool) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks", "-", *(("--ahead", "2") if ahead else ())],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

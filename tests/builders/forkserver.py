@@ -25,6 +25,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 import typer.main
+from builders import unsynced
 
 import cli.main
 
@@ -48,6 +49,7 @@ def main() -> None:
             importlib.import_module(module.name)
     for name in IMPORTED:
         importlib.import_module(name)
+    unsynced.apply()
     typer.main.get_command = functools.cache(typer.main.get_command)
     typer.main.get_command(cli.main.app)
     gc.collect()
