@@ -44,6 +44,7 @@ class Become(BaseException):
 
 def main() -> None:
     """Fork until the other side is gone; in a forked process, run what was asked for."""
+    gc.disable()
     for module in pkgutil.walk_packages(cli.__path__, "cli."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
@@ -52,8 +53,8 @@ def main() -> None:
     unsynced.apply()
     typer.main.get_command = functools.cache(typer.main.get_command)
     typer.main.get_command(cli.main.app)
-    gc.collect()
     gc.freeze()
+    gc.enable()
     request = _serve(socket.socket(fileno=int(sys.argv[1])))
     if request is not None:
         os._exit(_ended(request))
