@@ -155,7 +155,6 @@ def test_a_real_sweep_over_the_sequence_length(
 ) -> None:
     np.arange(20_000, dtype=np.uint16).__mod__(1024).tofile(tmp_path / "train.bin")
     real = {k: v for k, v in environment.items() if k != "THROUGHLINE_CHILD_COMMAND"}
-    real["OMP_NUM_THREADS"] = "1"  # threads that spin beside other tests take most of the time
     options = ["--device", "cpu", "--data-root", str(tmp_path), "--protocol", json.dumps(BRIEF)]
     lengths = "sequence=16,99999"
     done = throughline_in(tmp_path, real)(
