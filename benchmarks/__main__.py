@@ -145,12 +145,10 @@ def _load() -> None:
     # Above all levels: else torch's profiler writes "USDT:" lines, which look like trouble.
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     gc.disable()  # to look through what is only being made took a quarter of the time
-    try:
-        importlib.import_module("benchmarks.measure.session")
-        # The first optimizer imports it, compiled or not: seconds that are none of a first step's.
-        importlib.import_module("torch._dynamo")
-    finally:
-        gc.enable()
+    importlib.import_module("benchmarks.measure.session")
+    # The first optimizer imports it, compiled or not: seconds that are none of a first step's.
+    importlib.import_module("torch._dynamo")
+    gc.enable()
 
 
 def _measured(spec: ProcessSpec, waited_s: float | None) -> str:

@@ -66,7 +66,7 @@ def _analyse(settings: Settings) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: os._exit(0))
     os.nice(NICENESS)
-    _collect_garbage()
+    gc.enable()
     log.info("analysis runs as process %d", os.getpid())
     pipeline.run(database, settings.sweep_s, settings.confirmations)
     return 0
@@ -77,7 +77,8 @@ def _serve(settings: Settings) -> int:
     from service.http.server import listen, serve  # noqa: PLC0415
 
     app = create_app(settings)
-    _collect_garbage()
+    gc.freeze()  # later collections look at none of what stays as long as the process
+    gc.enable()
     check(app.state.database)
     access_mode.check(app.state.database, settings)
     log.info("%s", access_mode.describe(app.state.database, settings))
@@ -95,12 +96,6 @@ def _serve(settings: Settings) -> int:
         log.info("serving on http://%s:%s", host, port)
         serve(app, settings, listener)
     return 0
-
-
-def _collect_garbage() -> None:
-    """Collect from now on, but not among what stays as long as the process."""
-    gc.freeze()
-    gc.enable()
 
 
 def _keep_a_token(database: Database, settings: Settings) -> None:

@@ -8,6 +8,7 @@ takes (`View.side`), so it is known of each sample from its file's header, befor
 
 from __future__ import annotations
 
+import itertools
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -80,17 +81,15 @@ class NativeImages(Images):
         return np.arange(0, count, math.ceil(count / decoded.MOST_FILES))
 
 
+Sizes = tuple[tuple[int, int], ...]
+
+
 @lru_cache(maxsize=4)  # parity builds one recipe several times
-def _sides(
-    view: View, seed: int, sizes: tuple[tuple[int, int], ...], count: int
-) -> NDArray[np.int64]:
+def _sides(view: View, seed: int, sizes: Sizes, count: int) -> NDArray[np.int64]:
     """Return the side of each of ``count`` samples of files of such sizes, read-only."""
-
-    def side(index: int) -> int:
-        size = sizes[index % len(sizes)]
-        return view.side(view.crop(*size, sample_rng(seed, index)), *size)
-
-    sides = np.fromiter(map(side, range(count)), dtype=np.int64, count=count)
+    sides = np.empty(count, np.int64)
+    for index, size in zip(range(count), itertools.cycle(sizes), strict=False):
+        sides[index] = view.side(view.crop(*size, sample_rng(seed, index)), *size)
     sides.setflags(write=False)
     return sides
 
