@@ -13,6 +13,7 @@ took it, and for the `ProcessSpec`. Until then it touches no device.
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import os
 import sys
@@ -143,9 +144,11 @@ def _load() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # Above all levels: else torch's profiler writes "USDT:" lines, which look like trouble.
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+    gc.disable()  # to look through what is only being made took a quarter of the time
     importlib.import_module("benchmarks.measure.session")
     # The first optimizer imports it, compiled or not: seconds that are none of a first step's.
     importlib.import_module("torch._dynamo")
+    gc.enable()
 
 
 def _measured(spec: ProcessSpec, waited_s: float | None) -> str:

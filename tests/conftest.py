@@ -28,6 +28,7 @@ hypothesis.settings.load_profile("unhurried")
 os.environ["THROUGHLINE_ACCESS"] = "open"
 # To look through what thousands of tests import, as often as usual, took a sixth of their time.
 gc.set_threshold(20_000, 20, 20)
+gc.disable()  # until all tests are imported
 
 if TYPE_CHECKING:
     from builders.forked import ForkServer
@@ -68,8 +69,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_finish() -> None:
     """Spare the garbage collector the tests themselves, which live as long as the run."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _unsynced() -> None:
+    from builders.unsynced import apply
+
+    apply()
 
 
 @pytest.fixture(scope="session")

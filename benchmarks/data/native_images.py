@@ -8,10 +8,11 @@ takes (`View.side`), so it is known of each sample from its file's header, befor
 
 from __future__ import annotations
 
+import itertools
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from benchmarks.data import decoded
-from benchmarks.data.images import Files, Images, readable, sample_rng
+from benchmarks.data.images import Files, Images, View, readable, sample_rng
 from benchmarks.workload import Filling
 
 CROPS = 2**16
@@ -68,13 +69,8 @@ class NativeImages(Images):
         """
         files = Files(self.folder)
         with ThreadPoolExecutor() as pool:
-            sizes = list(pool.map(lambda file: _size(files, file), self._chosen.tolist()))
-        sides = (self._side(index, *sizes[index % len(sizes)]) for index in range(len(self)))
-        return np.fromiter(sides, dtype=np.int64, count=len(self))
-
-    def _side(self, index: int, width: int, height: int) -> int:
-        crop = self.view.crop(width, height, sample_rng(self.seed, index))
-        return self.view.side(crop, width, height)
+            sizes = tuple(pool.map(lambda file: _size(files, file), self._chosen.tolist()))
+        return _sides(self.view, self.seed, sizes, len(self))
 
     def _file(self, index: int) -> int:
         return int(self._chosen[index % len(self._chosen)])
@@ -83,6 +79,19 @@ class NativeImages(Images):
     def _chosen(self) -> NDArray[np.int64]:
         count = len(self.folder.files)
         return np.arange(0, count, math.ceil(count / decoded.MOST_FILES))
+
+
+Sizes = tuple[tuple[int, int], ...]
+
+
+@lru_cache(maxsize=4)  # parity builds one recipe several times
+def _sides(view: View, seed: int, sizes: Sizes, count: int) -> NDArray[np.int64]:
+    """Return the side of each of ``count`` samples of files of such sizes, read-only."""
+    sides = np.empty(count, np.int64)
+    for index, size in zip(range(count), itertools.cycle(sizes), strict=False):
+        sides[index] = view.side(view.crop(*size, sample_rng(seed, index)), *size)
+    sides.setflags(write=False)
+    return sides
 
 
 def _size(files: Files, file: int) -> tuple[int, int]:

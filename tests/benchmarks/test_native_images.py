@@ -50,6 +50,16 @@ BRIEF = Protocol(
 )
 
 
+SHORT = ((16, 1, 1), (32, 2, 2), (64, 2, 2), (512, 1, 2))
+"""Narrower stages with both kinds of bottleneck: their strides meet images of each side alike."""
+
+
+@pytest.fixture(autouse=True)
+def short_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here is about what the layers of ResNet-50 compute."""
+    monkeypatch.setattr(resnet50, "STAGES", SHORT)
+
+
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")

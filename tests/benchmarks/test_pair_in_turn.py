@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 import socket
 import subprocess
 import sys
@@ -239,21 +240,21 @@ def test_a_window_that_waits_for_no_loader_ends_with_any_step() -> None:
     assert steps_of_window(rule, itertools.repeat(0.09), busy_s=0.087) == LEAD_STEPS + 5
 
 
-STARTED = [(False, {"interpreter", "import"}), (True, {"started_ahead"})]
+STARTED = {True: {"started_ahead"}, False: {"interpreter", "import"}}
+"""What a process tells of its start, by whether it was started ahead of its job."""
 
 
-@pytest.mark.parametrize(("ahead", "started"), STARTED)
-def test_two_processes_measure_in_turn(ahead: bool, started: set[str]) -> None:
+def test_two_processes_measure_in_turn() -> None:
     """Their windows do not overlap, both tell as many, and how they were started."""
     ends = socket.socketpair()
     running = [
         _begin(end, ProcessSpec(
-            case=Case(workload="nanogpt", preset="tiny"),
-            protocol=Protocol(warmup_min_steps=2),
+            case=Case(workload="nanogpt", preset="tiny", axes={"batch": "1"}),
+            protocol=Protocol(warmup_min_steps=2, warmup_min_s=0.1),
             device="cpu",
             duet=DuetSide(socket_fd=end.fileno(), first=place == 0, turns=4, turn_s=0.05),
         ), ahead=ahead)
-        for place, end in enumerate(ends)
+        for place, (end, ahead) in enumerate(zip(ends, STARTED, strict=True))
     ]  # fmt: skip
     for end in ends:
         end.close()
@@ -265,13 +266,15 @@ def test_two_processes_measure_in_turn(ahead: bool, started: set[str]) -> None:
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
     ours = {"device", "model", "settings", "trainer"}
     ours |= {"first_batch", "first_step", "warmup", "reset"}
-    assert set(one.startup) == set(other.startup) == started | ours
+    assert [set(side.startup) - ours for side in (one, other)] == list(STARTED.values())
+    assert set(one.startup) & set(other.startup) == ours
     assert {sample.metric for sample in one.samples} == {"throughput", "step_time", "peak_memory"}
 
 
 def _begin(end: socket.socket, spec: ProcessSpec, *, ahead: bool) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks", "-", *(("--ahead", "2") if ahead else ())],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

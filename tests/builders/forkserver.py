@@ -25,6 +25,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 import typer.main
+from builders import unsynced
 
 import cli.main
 
@@ -43,15 +44,17 @@ class Become(BaseException):
 
 def main() -> None:
     """Fork until the other side is gone; in a forked process, run what was asked for."""
+    gc.disable()
     for module in pkgutil.walk_packages(cli.__path__, "cli."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     for name in IMPORTED:
         importlib.import_module(name)
+    unsynced.apply()
     typer.main.get_command = functools.cache(typer.main.get_command)
     typer.main.get_command(cli.main.app)
-    gc.collect()
     gc.freeze()
+    gc.enable()
     request = _serve(socket.socket(fileno=int(sys.argv[1])))
     if request is not None:
         os._exit(_ended(request))

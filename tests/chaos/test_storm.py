@@ -11,7 +11,7 @@ from builders.postgres_server import PostgresServer
 from service.database.migrate import upgrade
 from trials.chaos.storm import Storm, run
 
-SMALL = Storm(20261120, jobs=40, worker_kills=4, freezes=4, lost=0, lease_s=1.0, limit_s=150.0)
+SMALL = Storm(20261120, jobs=26, worker_kills=3, freezes=3, lost=0, lease_s=1.0, limit_s=150.0)
 
 
 def test_nothing_is_lost_or_counted_twice_on_sqlite(sqlite_url: str, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ def environment_in() -> Callable[[Path], dict[str, str]]:
         return kept | {
             "COLUMNS": "200",
             "CUDA_VISIBLE_DEVICES": "",
+            "OMP_NUM_THREADS": "1",  # tests share two cores: threads would wait for each other
             "PYTHONPATH": str(Path(__file__).parents[2]),
             "THROUGHLINE_STATE_DIR": str(folder / "state"),
             "THROUGHLINE_CHILD_COMMAND": f'["{sys.executable}", "{script}"]',

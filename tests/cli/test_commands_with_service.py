@@ -258,7 +258,7 @@ def test_a_real_measurement_on_a_real_worker_leaves_a_trace_that_a_viewer_reads(
     throughline: Run,
 ) -> None:
     wanted = {
-        "case": {"workload": "nanogpt", "preset": "tiny"},
+        "case": {"workload": "nanogpt", "preset": "tiny", "axes": {"batch": "1"}},
         "revision": "real",
         "requires": {"pool": "real"},
         "protocol": SHORT,

@@ -156,7 +156,7 @@ def test_a_real_sweep_over_the_sequence_length(
     np.arange(20_000, dtype=np.uint16).__mod__(1024).tofile(tmp_path / "train.bin")
     real = {k: v for k, v in environment.items() if k != "THROUGHLINE_CHILD_COMMAND"}
     options = ["--device", "cpu", "--data-root", str(tmp_path), "--protocol", json.dumps(BRIEF)]
-    lengths = "sequence=16,64,99999"
+    lengths = "sequence=16,99999"
     done = throughline_in(tmp_path, real)(
         *("sweep", "nanogpt:tiny", "batch=2", "--over", lengths, "--json"),
         *(*options, "--html", "curve.html"),
@@ -164,8 +164,8 @@ def test_a_real_sweep_over_the_sequence_length(
     assert done.returncode == Exit.OK, done.stderr
     told = json.loads(done.stdout)
     assert told["unit"] == "token/s"
-    assert [point["batch_items"] for point in told["points"][:2]] == [2 * 16, 2 * 64]
-    assert all(point["throughput"]["value"] > 0 for point in told["points"][:2])
+    assert told["points"][0]["batch_items"] == 2 * 16
+    assert told["points"][0]["throughput"]["value"] > 0
     assert told["points"][0]["case"]["axes"] == {"batch": "2", "sequence": "16"}
-    assert "one window needs 100000" in told["points"][2]["reason"]
+    assert "one window needs 100000" in told["points"][1]["reason"]
     assert "Plotly.newPlot" in (tmp_path / "curve.html").read_text()

@@ -1,10 +1,11 @@
 """A client is told of nothing that was not committed, and of everything that was."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from builders.service_hand import Hand, result_of
+from builders.unsynced import apply, undo
 from fastapi.testclient import TestClient
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
@@ -57,6 +58,14 @@ def test_reading_cannot_write(database: Database) -> None:
         session.execute(text("UPDATE schedules SET enabled = false"))
 
 
+@pytest.fixture
+def as_served() -> Iterator[None]:
+    undo()
+    yield
+    apply()
+
+
+@pytest.mark.usefixtures("as_served")
 def test_sqlite_is_set_up_to_survive_a_power_cut(sqlite_url: str) -> None:
     database = Database(sqlite_url)
     with database.reading() as session:
