@@ -20,12 +20,14 @@ from typing import Any
 from benchmarks.catalog.suites import LADDER, QUICK, suite
 from benchmarks.contracts import Case, Protocol
 from trials.live_service import here, service_and_workers
+from trials.planted_waste import KINDS
 from trials.stored_results import get, summaries
 
 PORT = 8797
 URL = here(PORT)
-MODELS = "wordmodel.bench"
+MODELS = "wordmodel.bench,trials.planted_waste"
 OWN = "wordmodel.bench:build"
+WASTE = "trials.planted_waste:build"
 
 INSIDE = LADDER.model_copy(update={"parity": False})
 """Short windows, phases and a profile."""
@@ -112,6 +114,12 @@ PLANS: Mapping[str, tuple[Job, ...]] = {
             ]
         ),
     ),
+    "planted": (
+        *((f"{WASTE} preset={kind}", INSIDE) for kind in KINDS),
+        (f"{WASTE} preset=clean compile=default", INSIDE),
+        (f"{WASTE} preset=break compile=default", INSIDE),
+        (f"{WASTE} preset=fragments allocator=expandable", INSIDE),
+    ),
     "kernels": (
         (f"{OWN} precision=bf16 pinning=on workers=2", QUICK),
         (f"{OWN} precision=bf16 pinning=on workers=2 kernel=triton", QUICK),
@@ -126,7 +134,9 @@ def submit(jobs: Sequence[Job], revision: str) -> None:
     """Queue ``jobs``; the first one has the highest priority."""
     for number, (words, protocol) in enumerate(jobs):
         workload, *axes = words.split()
-        case = Case(workload=workload, axes=dict(axis.split("=") for axis in axes))
+        chosen = dict(axis.split("=") for axis in axes)
+        preset = chosen.pop("preset", "auto")
+        case = Case(workload=workload, preset=preset, axes=chosen)
         spec = {
             "case": case.model_dump(mode="json"),
             "revision": revision,
