@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, Select, exists, func, select
+from sqlalchemy import ColumnElement, Select, exists, func, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES, Case, JobSpec, JobState, ListedCommit
-from service.database.session import alone
+from service.database.session import alone, rows
 from service.errors import Invalid, ServiceError
 from service.jobs import commit_ranges, expiry, heads
 from service.jobs.requests import SubmissionRequest
@@ -44,6 +44,7 @@ LIMIT = timedelta(minutes=30)
 """Longest process, and how long before a schedule's slot none begins: it takes no time of it."""
 LOOKED_AT = 50
 """Changes, the newest ones."""
+MADE_WAY = "Cancelled before a schedule's slot; it comes later."
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,12 @@ def _slot_is_near(session: Session, now: datetime) -> bool:
 
 
 def _make_way(session: Session, now: datetime) -> None:
-    waiting = select(Job.id).join(Submission).where(_OWN, Job.state == JobState.QUEUED)
-    for job_id in session.scalars(waiting).all():
+    query = select(Job.id).join(Submission).where(_OWN, Job.state == JobState.QUEUED)
+    waiting = session.scalars(query).all()
+    for job_id in waiting:
         expiry.cancel(session, job_id, now)
+    cancelled = update(Job).where(Job.id.in_(waiting), Job.state == JobState.CANCELLED)
+    rows(session, cancelled.values(reason=MADE_WAY))
 
 
 _OWN: ColumnElement[bool] = Submission.source.startswith(SOURCE)
@@ -154,21 +158,24 @@ def _between(session: Session, gap: Gap, now: datetime) -> list[ListedCommit] | 
 
 
 def _tried(session: Session, gap: Gap, known: Sequence[ListedCommit]) -> set[str] | None:
-    """The commits that were measured, or could not be; None while that is not known of one."""
+    """The commits that were measured, or could not be; None while that is not known of one.
+
+    A commit whose jobs a person cancelled is not tried again; one that made way for a slot is.
+    """
     names = [one.commit for one in known]
     unread = exists().where(PendingAnalysis.revision.in_(names))
     if session.execute(select(unread)).scalar_one():
         return None
-    columns = Job.revision, Job.group_id, Job.state
+    columns = Job.revision, Job.group_id, Job.state, Job.reason
     query = select(*columns).where(
         Job.revision.in_(names), Job.case_key.in_(gap.cases), Job.project == gap.project
     )
-    states: Mapping[tuple[str, str], set[str]] = defaultdict(set)
-    for revision, group_id, state in session.execute(query):
-        states[revision, group_id].add(state)
-    if any(not found <= FINAL_STATES for found in states.values()):
-        return None
-    return {key[0] for key, found in states.items() if JobState.CANCELLED not in found}
+    groups: Mapping[tuple[str, str], set[str]] = defaultdict(set)
+    for revision, group_id, state, reason in session.execute(query):
+        if state not in FINAL_STATES:
+            return None
+        groups[revision, group_id].add(reason)
+    return {key[0] for key, reasons in groups.items() if MADE_WAY not in reasons}
 
 
 def _median(

@@ -72,11 +72,12 @@ class Fleet:
             ]
             asked = self.introduce(listed={**asked, "commits": commits})
 
-    def night(self, number: int) -> None:
+    def night(self, number: int, replicates: int = 1) -> None:
         """Submit a commit as the schedule does."""
         at, case = placed_at(number).isoformat(), {"workload": "unet", "preset": "tiny"}
         body = {"case": case, "revision": commit_of(number), "revision_at": at}
-        body |= {"source": "schedule:nightly", "replicates": 1, "requires": {"device": "cpu"}}
+        body |= {"source": "schedule:nightly", "requires": {"device": "cpu"}}
+        body |= {"replicates": replicates}
         answer = self.client.post(f"{API}/submissions", json=body)
         assert answer.status_code == 201, answer.text
 
@@ -119,6 +120,11 @@ class Fleet:
 @pytest.fixture
 def fleet(client: TestClient) -> Fleet:
     """A history of nights with one change."""
+    return lived_in(client)
+
+
+def lived_in(client: TestClient, replicates: int = 1) -> Fleet:
+    """A fleet with that history, in so many processes a night."""
     made = Fleet(client)
     made.introduce()
     with made.database.writing() as session:
@@ -127,7 +133,7 @@ def fleet(client: TestClient) -> Fleet:
     assert client.put(f"{API}/schedules/nightly", json=nightly).status_code == 200
     slot(made, timedelta(days=30))
     for number in range(NIGHTS):
-        made.night(number * STEP)
+        made.night(number * STEP, replicates)
     made.measure()
     assert made.ends() == (150, 160)
     return made
@@ -158,6 +164,26 @@ def test_what_cannot_be_built_is_stepped_around_until_nothing_is_left(fleet: Fle
     assert len(filled) == len(set(filled)), "each once"
     assert set(filled) >= set(range(152, 158))
     assert fleet.fill() is None
+
+
+def test_a_commit_that_fails_in_the_first_of_its_processes_is_not_tried_again(
+    client: TestClient,
+) -> None:
+    fleet = lived_in(client, replicates=2)
+    fleet.unbuildable = [155]
+    assert fleet.fill_all().count(155) == 1
+    assert fleet.ends() in ((154, 156), (154, 157))
+
+
+def test_what_a_person_cancelled_is_not_submitted_again(fleet: Fleet) -> None:
+    fleet.fill()
+    fleet.list_ranges()
+    assert fleet.fill()
+    with fleet.database.reading() as session:
+        job = session.scalars(select(Job.id).where(Job.state == JobState.QUEUED)).one()
+    assert fleet.client.post(f"{API}/jobs/{job}/cancel").status_code == 200
+    assert fleet.fill()
+    assert Hand(fleet.client).must_claim().spec.revision != commit_of(155)
 
 
 def test_it_waits_behind_everything_and_asks_the_worker_that_measured(fleet: Fleet) -> None:
