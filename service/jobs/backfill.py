@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, Select, exists, func, select, update
+from sqlalchemy import ColumnElement, Select, exists, func, literal, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES, Case, JobSpec, JobState, ListedCommit
@@ -22,8 +22,11 @@ from service.jobs.transitions import LIVE
 from service.jobs.workers import PRESENT
 from service.models import (
     Attempt,
+    BisectionRow,
+    BisectionState,
     ChangeRow,
     CommitRangeRow,
+    ComparisonRow,
     Eligibility,
     Job,
     PendingAnalysis,
@@ -32,6 +35,7 @@ from service.models import (
     Submission,
     WorkerRow,
 )
+from service.models.bisections import PROBES
 
 log = logging.getLogger(__name__)
 
@@ -104,15 +108,23 @@ _OWN: ColumnElement[bool] = Submission.source.startswith(SOURCE)
 
 
 def _idle(now: datetime) -> Select[WorkerRow]:
-    """Workers that build commits, are here, measure nothing, and have nothing to measure next."""
+    """Workers that build commits, are here, measure nothing, and have nothing to measure next.
+
+    A bisection's next pair is asked for some seconds after the last one.
+    """
     at_work = exists().where(Attempt.worker == WorkerRow.name, Attempt.state.in_(LIVE))
     waiting = exists().where(
         Eligibility.worker == WorkerRow.name,
         Job.requires == Eligibility.requires,
         Job.state == JobState.QUEUED,
     )
-    here = WorkerRow.last_seen_at > now - PRESENT
-    return select(WorkerRow).where(here, WorkerRow.targets.is_not(None), ~at_work, ~waiting)
+    bisects = exists().where(
+        BisectionRow.state == BisectionState.RUNNING,
+        ComparisonRow.source == literal(PROBES) + BisectionRow.id,
+        ComparisonRow.worker == WorkerRow.name,
+    )
+    here = WorkerRow.last_seen_at > now - PRESENT, WorkerRow.targets.is_not(None)
+    return select(WorkerRow).where(*here, ~at_work, ~waiting, ~bisects)
 
 
 def _spent_since(session: Session, since: datetime) -> int:

@@ -9,11 +9,13 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from builders.gate_hand import answered
 from builders.service_hand import Hand, result_of
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select, text, update
 
 from benchmarks.contracts import JobState, Status
+from service.comparisons import bisection
 from service.database.session import Database, now_of
 from service.findings import pipeline
 from service.jobs import backfill
@@ -94,6 +96,15 @@ class Fleet:
                 done = result_of(lease, (speed(number),))
             assert hand.post(lease, done).status_code == 201
         pipeline.look(self.database, daily=0)
+
+    def measure_pair(self) -> None:
+        """Measure the next pair of a bisection."""
+        hand = Hand(self.client)
+        lease = hand.must_claim()
+        hand.start(lease)
+        done = answered(lease, lambda one: result_of(one, (speed(int(one.spec.revision, 16)),)))
+        assert hand.post(lease, done).status_code == 201
+        assert hand.claim() is None
 
     def fill(self, daily: int = 100, later: timedelta = timedelta()) -> str | None:
         with self.database.writing() as session:
@@ -203,6 +214,12 @@ def not_idle(fleet: Fleet, why: str) -> None:
     elif why == "it measures":
         fleet.night(0)
         assert Hand(fleet.client).claim()
+    elif why == "it is between two pairs of a bisection":
+        ends = [{"revision": commit_of(number)} for number in range(150, 161)]
+        what = {"case": {"workload": "unet", "preset": "tiny"}, "commits": ends, "worker": "w1"}
+        assert fleet.client.post(f"{API}/bisections", json=what).status_code == 201
+        list(bisection.advance_after(fleet.database))
+        fleet.measure_pair()
     elif why == "it is away":
         fleet.introduce()
         assert fleet.fill(later=timedelta(minutes=2)) is None
@@ -221,6 +238,7 @@ def not_idle(fleet: Fleet, why: str) -> None:
     [
         "something waits",
         "it measures",
+        "it is between two pairs of a bisection",
         "it is away",
         "it does not build the commit",
         "a slot is near",
