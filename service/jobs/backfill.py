@@ -26,6 +26,7 @@ from service.models import (
     BisectionState,
     ChangeRow,
     CommitRangeRow,
+    ComparisonJob,
     ComparisonRow,
     Eligibility,
     Job,
@@ -172,16 +173,17 @@ def _between(session: Session, gap: Gap, now: datetime) -> list[ListedCommit] | 
 def _tried(session: Session, gap: Gap, known: Sequence[ListedCommit]) -> set[str] | None:
     """The commits that were measured, or could not be; None while that is not known of one.
 
-    A commit whose jobs a person cancelled is not tried again; one that made way for a slot is.
+    A commit whose jobs a person cancelled is not tried again; one that made way for a slot is, and
+    one that was only compared, for a gate or a bisection: no history has it.
     """
     names = [one.commit for one in known]
     unread = exists().where(PendingAnalysis.revision.in_(names))
     if session.execute(select(unread)).scalar_one():
         return None
     columns = Job.revision, Job.group_id, Job.state, Job.reason
-    query = select(*columns).where(
-        Job.revision.in_(names), Job.case_key.in_(gap.cases), Job.project == gap.project
-    )
+    compared = exists().where(ComparisonJob.job_id == Job.id)
+    alike = Job.case_key.in_(gap.cases), Job.project == gap.project
+    query = select(*columns).where(Job.revision.in_(names), *alike, ~compared)
     groups: Mapping[tuple[str, str], set[str]] = defaultdict(set)
     for revision, group_id, state, reason in session.execute(query):
         if state not in FINAL_STATES:

@@ -104,7 +104,6 @@ class Fleet:
         hand.start(lease)
         done = answered(lease, lambda one: result_of(one, (speed(int(one.spec.revision, 16)),)))
         assert hand.post(lease, done).status_code == 201
-        assert hand.claim() is None
 
     def fill(self, daily: int = 100, later: timedelta = timedelta()) -> str | None:
         with self.database.writing() as session:
@@ -197,6 +196,20 @@ def test_what_a_person_cancelled_is_not_submitted_again(fleet: Fleet) -> None:
     assert Hand(fleet.client).must_claim().spec.revision != commit_of(155)
 
 
+def test_a_commit_that_was_only_compared_has_no_point_and_is_measured(fleet: Fleet) -> None:
+    fleet.fill()
+    fleet.list_ranges()
+    ends = {"baseline": commit_of(154), "contender": commit_of(155)}
+    what = {"case": {"workload": "unet", "preset": "tiny"}, "worker": "w1"}
+    begun = fleet.client.post(f"{API}/comparisons", json={**ends, **what})
+    assert begun.status_code == 201, begun.text
+    fleet.measure_pair()
+    assert fleet.client.post(f"{API}/comparisons/{begun.json()['id']}/cancel").status_code == 200
+    pipeline.look(fleet.database, daily=0)
+    assert fleet.fill()
+    assert Hand(fleet.client).must_claim().spec.revision == commit_of(155)
+
+
 def test_it_waits_behind_everything_and_asks_the_worker_that_measured(fleet: Fleet) -> None:
     assert fleet.fill() is None, "the commits between are not known yet"
     fleet.list_ranges()
@@ -220,6 +233,7 @@ def not_idle(fleet: Fleet, why: str) -> None:
         assert fleet.client.post(f"{API}/bisections", json=what).status_code == 201
         list(bisection.advance_after(fleet.database))
         fleet.measure_pair()
+        assert Hand(fleet.client).claim() is None
     elif why == "it is away":
         fleet.introduce()
         assert fleet.fill(later=timedelta(minutes=2)) is None
