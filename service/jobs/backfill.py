@@ -29,6 +29,8 @@ from service.models import (
     ComparisonJob,
     ComparisonRow,
     Eligibility,
+    FindingRow,
+    FindingSeries,
     Job,
     PendingAnalysis,
     ResultRow,
@@ -37,6 +39,7 @@ from service.models import (
     WorkerRow,
 )
 from service.models.bisections import PROBES
+from service.schemas.findings import Cause, Certainty
 
 log = logging.getLogger(__name__)
 
@@ -135,6 +138,17 @@ def _spent_since(session: Session, since: datetime) -> int:
     return session.execute(made.where(*counted)).scalar_one()
 
 
+_OF_THE_CODE = exists().where(
+    FindingSeries.change_id == ChangeRow.id,
+    FindingRow.id == FindingSeries.finding_id,
+    FindingRow.cause == Cause.CODE,
+    FindingRow.certainty == Certainty.CONFIRMED,
+    FindingRow.closed_at.is_(None),
+)
+"""Both ends were measured again, side by side: on a machine that became slower, each commit between
+would look like the culprit."""
+
+
 def _gaps(session: Session) -> Iterable[Gap]:
     """The gaps of the schedules that follow a ref, those with the newest change first."""
     rule = Schedule.revision_rule.startswith(heads.RULE), Schedule.enabled.is_(True)
@@ -145,7 +159,7 @@ def _gaps(session: Session) -> Iterable[Gap]:
         .join(ResultRow, ResultRow.id == ChangeRow.first_bad_result)
         .join(Job, Job.id == ResultRow.job_id)
         .join(Submission, Submission.id == Job.submission_id)
-        .where(ChangeRow.present, Submission.source.in_(known))
+        .where(ChangeRow.present, Submission.source.in_(known), _OF_THE_CODE)
         .order_by(ChangeRow.first_bad_at.desc(), ChangeRow.id.desc())
         .limit(LOOKED_AT)
     )

@@ -19,7 +19,7 @@ from service.comparisons import bisection
 from service.database.session import Database, now_of
 from service.findings import pipeline
 from service.jobs import backfill
-from service.models import ChangeRow, Job, Point, Schedule, Submission
+from service.models import ChangeRow, FindingRow, Job, Point, Schedule, Submission
 
 pytestmark = pytest.mark.both_databases
 
@@ -49,6 +49,8 @@ class Fleet:
 
     client: TestClient
     unbuildable: Collection[int] = ()
+    confirmed: bool = True
+    """Whether a change was confirmed as one of the code."""
     measured: list[int] = field(default_factory=list)
 
     @property
@@ -96,6 +98,9 @@ class Fleet:
                 done = result_of(lease, (speed(number),))
             assert hand.post(lease, done).status_code == 201
         pipeline.look(self.database, daily=0)
+        if self.confirmed:
+            with self.database.writing() as session:
+                session.execute(update(FindingRow).values(cause="code", certainty="confirmed"))
 
     def measure_pair(self) -> None:
         """Measure the next pair of a bisection."""
@@ -315,3 +320,27 @@ def test_nothing_is_filled_until_results_are_analysed(
     fleet.fill()
     fleet.list_ranges()
     assert fleet.fill()
+
+
+def test_a_change_that_nobody_confirmed_may_be_the_machine_s_and_is_not_narrowed(
+    fleet: Fleet,
+) -> None:
+    with fleet.database.writing() as session:
+        session.execute(update(FindingRow).values(certainty="standing"))
+    assert fleet.fill() is None
+    with fleet.database.writing() as session:
+        session.execute(update(FindingRow).values(certainty="confirmed", cause="environment"))
+    assert (fleet.fill(), fleet.fill_all()) == (None, [])
+
+
+def test_nobody_else_spends_what_a_day_allows(client: TestClient) -> None:
+    case = {"workload": "unet", "preset": "tiny"}
+    body = {"case": case, "revision": "x", "source": "backfill:nightly"}
+    answer = client.post(f"{API}/submissions", json=body)
+    assert answer.status_code == 422
+    assert "The source backfill:nightly stands for what nobody asked for" in answer.text
+    ends = [{"revision": "a"}, {"revision": "b"}]
+    asked = {"case": case, "commits": ends, "source": "automatic"}
+    answer = client.post(f"{API}/bisections", json=asked)
+    assert answer.status_code == 422
+    assert "The source automatic stands" in answer.text
