@@ -12,8 +12,11 @@ from sqlalchemy.orm import Session
 from benchmarks import contracts
 from service.auth.principal import Principal
 from service.auth.signing_key import Key
+from service.comparisons.bisection import automatic
 from service.database.session import Database, now_of
+from service.errors import Invalid
 from service.http.strict_route import Plain
+from service.jobs import backfill
 from service.jobs.requests import JobRequest, SubmissionRequest
 from service.jobs.types import Terms
 from service.schemas.bisections import BisectionRequest
@@ -87,7 +90,11 @@ def owned(request: R, caller: Principal) -> R:
 
     Raises:
         Forbidden: it says that it is of another one.
+        Invalid: its source is one that only the service gives.
     """
+    source = getattr(request, "source", "")
+    if source == automatic.SOURCE or source.startswith(backfill.SOURCE):
+        raise Invalid(f"The source {source} stands for what nobody asked for: give another one.")
     owner = caller.owner(request.project)
     return request if owner == request.project else request.model_copy(update={"project": owner})
 

@@ -88,11 +88,14 @@ _HELD = (AttemptState.GRANTED, AttemptState.STARTED)
 def choose(session: Session, request: ComparisonRequest, now: datetime) -> str | None:
     """The worker with the least to do among those that may; None if none is there.
 
-    Workers that know both revisions already come first.
+    Workers that know both revisions already come first, then those that know one: the other is of
+    the same repository.
     """
     ends = request.baseline, request.contender
     known, fetched = (present(session, request, now, fetching=more) for more in (False, True))
-    fit = able(known, *ends) or able(fetched, *ends)
+    fetching = able(fetched, *ends)
+    near = [name for name in fetching if not set(ends).isdisjoint(known[name] or ())]
+    fit = able(known, *ends) or near or fetching
     if not fit:
         return None
     running = ComparisonRow.state == ComparisonState.RUNNING

@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, Select, exists, func, select
+from sqlalchemy import ColumnElement, Select, exists, func, literal, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES, Case, JobSpec, JobState, ListedCommit
-from service.database.session import alone
+from service.database.session import alone, rows
 from service.errors import Invalid, ServiceError
 from service.jobs import commit_ranges, expiry, heads
 from service.jobs.requests import SubmissionRequest
@@ -22,9 +22,15 @@ from service.jobs.transitions import LIVE
 from service.jobs.workers import PRESENT
 from service.models import (
     Attempt,
+    BisectionRow,
+    BisectionState,
     ChangeRow,
     CommitRangeRow,
+    ComparisonJob,
+    ComparisonRow,
     Eligibility,
+    FindingRow,
+    FindingSeries,
     Job,
     PendingAnalysis,
     ResultRow,
@@ -32,6 +38,8 @@ from service.models import (
     Submission,
     WorkerRow,
 )
+from service.models.bisections import PROBES
+from service.schemas.findings import Cause, Certainty
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +52,7 @@ LIMIT = timedelta(minutes=30)
 """Longest process, and how long before a schedule's slot none begins: it takes no time of it."""
 LOOKED_AT = 50
 """Changes, the newest ones."""
+MADE_WAY = "Cancelled before a schedule's slot; it comes later."
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,24 +100,35 @@ def _slot_is_near(session: Session, now: datetime) -> bool:
 
 
 def _make_way(session: Session, now: datetime) -> None:
-    waiting = select(Job.id).join(Submission).where(_OWN, Job.state == JobState.QUEUED)
-    for job_id in session.scalars(waiting).all():
+    query = select(Job.id).join(Submission).where(_OWN, Job.state == JobState.QUEUED)
+    waiting = session.scalars(query).all()
+    for job_id in waiting:
         expiry.cancel(session, job_id, now)
+    cancelled = update(Job).where(Job.id.in_(waiting), Job.state == JobState.CANCELLED)
+    rows(session, cancelled.values(reason=MADE_WAY))
 
 
 _OWN: ColumnElement[bool] = Submission.source.startswith(SOURCE)
 
 
 def _idle(now: datetime) -> Select[WorkerRow]:
-    """Workers that build commits, are here, measure nothing, and have nothing to measure next."""
+    """Workers that build commits, are here, measure nothing, and have nothing to measure next.
+
+    A bisection's next pair is asked for some seconds after the last one.
+    """
     at_work = exists().where(Attempt.worker == WorkerRow.name, Attempt.state.in_(LIVE))
     waiting = exists().where(
         Eligibility.worker == WorkerRow.name,
         Job.requires == Eligibility.requires,
         Job.state == JobState.QUEUED,
     )
-    here = WorkerRow.last_seen_at > now - PRESENT
-    return select(WorkerRow).where(here, WorkerRow.targets.is_not(None), ~at_work, ~waiting)
+    bisects = exists().where(
+        BisectionRow.state == BisectionState.RUNNING,
+        ComparisonRow.source == literal(PROBES) + BisectionRow.id,
+        ComparisonRow.worker == WorkerRow.name,
+    )
+    here = WorkerRow.last_seen_at > now - PRESENT, WorkerRow.targets.is_not(None)
+    return select(WorkerRow).where(*here, ~at_work, ~waiting, ~bisects)
 
 
 def _spent_since(session: Session, since: datetime) -> int:
@@ -116,6 +136,17 @@ def _spent_since(session: Session, since: datetime) -> int:
     made = select(func.count()).select_from(Job).join(Submission)
     counted = _OWN, Submission.created_at > since, Job.state != JobState.CANCELLED
     return session.execute(made.where(*counted)).scalar_one()
+
+
+_OF_THE_CODE = exists().where(
+    FindingSeries.change_id == ChangeRow.id,
+    FindingRow.id == FindingSeries.finding_id,
+    FindingRow.cause == Cause.CODE,
+    FindingRow.certainty == Certainty.CONFIRMED,
+    FindingRow.closed_at.is_(None),
+)
+"""Both ends were measured again, side by side: on a machine that became slower, each commit between
+would look like the culprit."""
 
 
 def _gaps(session: Session) -> Iterable[Gap]:
@@ -128,7 +159,7 @@ def _gaps(session: Session) -> Iterable[Gap]:
         .join(ResultRow, ResultRow.id == ChangeRow.first_bad_result)
         .join(Job, Job.id == ResultRow.job_id)
         .join(Submission, Submission.id == Job.submission_id)
-        .where(ChangeRow.present, Submission.source.in_(known))
+        .where(ChangeRow.present, Submission.source.in_(known), _OF_THE_CODE)
         .order_by(ChangeRow.first_bad_at.desc(), ChangeRow.id.desc())
         .limit(LOOKED_AT)
     )
@@ -154,21 +185,25 @@ def _between(session: Session, gap: Gap, now: datetime) -> list[ListedCommit] | 
 
 
 def _tried(session: Session, gap: Gap, known: Sequence[ListedCommit]) -> set[str] | None:
-    """The commits that were measured, or could not be; None while that is not known of one."""
+    """The commits that were measured, or could not be; None while that is not known of one.
+
+    A commit whose jobs a person cancelled is not tried again; one that made way for a slot is, and
+    one that was only compared, for a gate or a bisection: no history has it.
+    """
     names = [one.commit for one in known]
     unread = exists().where(PendingAnalysis.revision.in_(names))
     if session.execute(select(unread)).scalar_one():
         return None
-    columns = Job.revision, Job.group_id, Job.state
-    query = select(*columns).where(
-        Job.revision.in_(names), Job.case_key.in_(gap.cases), Job.project == gap.project
-    )
-    states: Mapping[tuple[str, str], set[str]] = defaultdict(set)
-    for revision, group_id, state in session.execute(query):
-        states[revision, group_id].add(state)
-    if any(not found <= FINAL_STATES for found in states.values()):
-        return None
-    return {key[0] for key, found in states.items() if JobState.CANCELLED not in found}
+    columns = Job.revision, Job.group_id, Job.state, Job.reason
+    compared = exists().where(ComparisonJob.job_id == Job.id)
+    alike = Job.case_key.in_(gap.cases), Job.project == gap.project
+    query = select(*columns).where(Job.revision.in_(names), *alike, ~compared)
+    groups: Mapping[tuple[str, str], set[str]] = defaultdict(set)
+    for revision, group_id, state, reason in session.execute(query):
+        if state not in FINAL_STATES:
+            return None
+        groups[revision, group_id].add(reason)
+    return {key[0] for key, reasons in groups.items() if MADE_WAY not in reasons}
 
 
 def _median(

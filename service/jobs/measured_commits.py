@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from sqlalchemy import Row, and_, exists, select
+from sqlalchemy import Row, and_, exists, or_, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES, Status
@@ -23,7 +23,8 @@ _UNBUILDABLE_FOR = timedelta(days=1)
 """A commit that could not be built is not tried for so long, by workers neither: its target, or
 what an index offers, may be mended meanwhile."""
 _LOOKED_AT = 20
-"""Submissions, the newest ones: each minute may bring another where a machine fails."""
+"""Submissions, the newest ones, and as many that say something of the commit: each minute may bring
+another that does not where a machine fails."""
 
 _JobRow: TypeAlias = Row[*tuple[Any, ...]]
 
@@ -80,7 +81,7 @@ def _is_measured(replicates: Sequence[_JobRow]) -> bool:
 def _jobs(session: Session, request: SubmissionRequest) -> Sequence[_JobRow]:
     """The jobs of the newest such submissions with their results, the newest submission first."""
     digest = facts_digest(request.requires | needed_by(request.revision))
-    newest = (
+    of_it = (
         select(Submission.id)
         .where(
             Submission.revision == request.revision,
@@ -92,11 +93,14 @@ def _jobs(session: Session, request: SubmissionRequest) -> Sequence[_JobRow]:
         .order_by(Submission.id.desc())
         .limit(_LOOKED_AT)
     )
+    says = ResultRow.counted, ResultRow.status.not_in(_OF_THE_MACHINE - {None})
+    own = ResultRow.job_id == Job.id, Job.submission_id == Submission.id
+    newest, telling = of_it, of_it.where(exists().where(*own, *says))
     result = ResultRow.status, ResultRow.reason, ResultRow.received_at
     query = (
         select(Job.submission_id, Job.group_id, Job.case_key, Job.state, Job.created_at, *result)
         .outerjoin(ResultRow, and_(ResultRow.job_id == Job.id, ResultRow.counted))
-        .where(Job.submission_id.in_(newest))
+        .where(or_(Job.submission_id.in_(newest), Job.submission_id.in_(telling)))
         .order_by(Job.submission_id.desc(), Job.group_id, Job.id)
     )
     return session.execute(query).all()

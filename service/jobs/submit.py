@@ -49,6 +49,7 @@ def submit(
     Cases whose keys are in ``without`` are not queued.
 
     Raises:
+        Invalid: that leaves none.
         UnknownChoice: a name that the catalog does not have.
         Impossible: a combination that cannot run.
         Invalid: a time or a job that cannot be.
@@ -58,6 +59,8 @@ def submit(
     specs = expand(request, likely)
     missing = left_out(request, len(specs))
     specs = tuple(spec for spec in specs if spec.case.key not in without)
+    if without and not specs:
+        raise errors.Invalid("All cases that are left of its suite are measured already.")
     if key is None:
         made = _store(session, request, specs, now)
         return AcceptedSubmission(made, replayed=False, left_out=missing)

@@ -99,8 +99,8 @@ class Background:
             fired = schedules.fire_due(session, now_of(session))
         for slot in fired:
             log.info("schedule %s fired its slot of %s", slot.schedule, slot.due_at)
-        self._begin()
         self._compare()
+        self._begin()  # last: whoever waits for an answer comes before what nobody asked for
 
     def _begin(self) -> None:
         """Begin what nobody asked for."""

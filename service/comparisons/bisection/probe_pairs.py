@@ -21,7 +21,7 @@ from service.schemas.gate import Side
 from service.schemas.policy import Limit, Policy, Rule
 
 WAITS_S = 86_400.0
-"""Longest wait of a probe for its worker; then it counts as lost."""
+"""Longest wait of a probe for its worker, then it counts as lost; and for a list of commits."""
 _BROKEN = (gate.Trouble.FAILED, gate.Trouble.UNSUPPORTED, gate.Trouble.PARITY)
 BROKEN_TWICE = 2
 """Failures of a commit after which it is stepped around; one may be an accident of the machine."""

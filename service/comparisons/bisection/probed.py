@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.orm import Session
@@ -13,7 +13,13 @@ from sqlalchemy.orm import Session
 from service import comparisons, models
 from service.analysis.bisection import Judgement, Search, judged
 from service.comparisons.bisection.ordered import with_listed
-from service.comparisons.bisection.probe_pairs import ProbedPair, comparison_of, pairs_of, search_of
+from service.comparisons.bisection.probe_pairs import (
+    WAITS_S,
+    ProbedPair,
+    comparison_of,
+    pairs_of,
+    search_of,
+)
 from service.comparisons.bisection.subject import AskedProbe, BisectionDecision, Subject
 from service.comparisons.each_running import advance_each
 from service.database.session import Database, rows
@@ -85,7 +91,7 @@ def load_row(session: Session, bisection_id: str) -> models.BisectionRow:
 
 
 def _take_commits(session: Session, row: models.BisectionRow, now: datetime) -> None:
-    """Take over what a worker listed between the ends; end the bisection if none can."""
+    """Take over what a worker listed between the ends; end the bisection if none can or does."""
     request = BisectionRequest.model_validate(row.request)
     ends = request.commits[0].revision, request.commits[-1].revision
     known = session.get_one(models.CommitRangeRow, ends, populate_existing=True)
@@ -93,8 +99,9 @@ def _take_commits(session: Session, row: models.BisectionRow, now: datetime) -> 
         stored = with_listed(request, known).model_dump(mode="json", include={"commits"})
         unlisted = models.BisectionRow.listed.is_(False)
         _change(session, row, unlisted, request=row.request | stored, listed=True)
-    elif known.reason:
-        reason = f"Its commits could not be listed: {known.reason}"
+    elif known.reason or now - row.created_at > timedelta(seconds=WAITS_S):
+        nobody = "no worker that builds both ends listed them within a day."
+        reason = f"Its commits could not be listed: {known.reason or nobody}"
         _change(session, row, state=BisectionState.CANCELLED, decided_at=now, reason=reason)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,9 +14,9 @@ from fastapi.testclient import TestClient
 from sqlalchemy import update
 
 from benchmarks.contracts import Lease, Result
-from service.database.session import now_of
+from service.database.session import Database, now_of
 from service.jobs import commit_ranges
-from service.models import FindingRow, FindingSeries
+from service.models import BisectionRow, FindingRow, FindingSeries
 
 pytestmark = pytest.mark.both_databases
 
@@ -162,6 +163,21 @@ def test_a_bisection_whose_commits_cannot_be_listed_ends_with_the_reason(
     text = client.get(f"/findings/{between_commits['id']}").text
     assert "could not be listed: It is &lt;i&gt;gone&lt;/i&gt;." in text
     assert ">Bisect</button>" in text, "it may be tried again"
+
+
+def test_a_bisection_whose_commits_nobody_lists_ends_after_a_day(
+    client: TestClient, bisecting: BisectionHand, between_commits: dict[str, Any]
+) -> None:
+    introduce(client)
+    told = client.post("/api/v1/bisections", json={"finding": between_commits["id"]}).json()
+    database: Database = client.app.state.database  # type: ignore[attr-defined]
+    for hours, state in ((23, "running"), (25, "cancelled")):
+        with database.writing() as session:
+            created_at = now_of(session) - timedelta(hours=hours)
+            session.execute(update(BisectionRow).values(created_at=created_at))
+        bisecting.look()
+        assert bisecting.read(told["id"])["state"] == state
+    assert "no worker that builds both ends" in bisecting.read(told["id"])["sentence"]
 
 
 def test_without_a_worker_that_builds_both_ends_there_is_no_button(

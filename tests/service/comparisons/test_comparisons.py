@@ -57,6 +57,16 @@ def test_a_commit_that_was_pushed_a_moment_ago_is_left_to_a_worker_that_builds_c
     assert gate.start(baseline=old, contender=new)["worker"] == "w2", "which has it already"
 
 
+def test_a_commit_that_was_pushed_a_moment_ago_is_left_to_a_worker_of_its_repository(
+    gate: GateHand,
+) -> None:
+    old, new = "a" * 40, "b" * 40
+    for name, target, known in (("w1", "theirs", "c" * 40), ("w2", "ours", old)):
+        fields = {"name": name, "revisions": [known], "targets": {target: ""}}
+        gate.client.put(f"/api/v1/workers/{name}", json=fields)
+    assert gate.start(baseline=old, contender=new)["worker"] == "w2"
+
+
 def test_installed_code_is_no_two_revisions_and_may_be_held_against_itself(gate: GateHand) -> None:
     gate.worker.introduce([])
     said = refusal(gate, baseline="totally-made-up", contender="also-made-up")

@@ -9,15 +9,17 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from builders.gate_hand import answered
 from builders.service_hand import Hand, result_of
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select, text, update
 
 from benchmarks.contracts import JobState, Status
+from service.comparisons import bisection
 from service.database.session import Database, now_of
 from service.findings import pipeline
 from service.jobs import backfill
-from service.models import ChangeRow, Job, Point, Schedule, Submission
+from service.models import ChangeRow, FindingRow, Job, Point, Schedule, Submission
 
 pytestmark = pytest.mark.both_databases
 
@@ -47,6 +49,8 @@ class Fleet:
 
     client: TestClient
     unbuildable: Collection[int] = ()
+    confirmed: bool = True
+    """Whether a change was confirmed as one of the code."""
     measured: list[int] = field(default_factory=list)
 
     @property
@@ -72,11 +76,12 @@ class Fleet:
             ]
             asked = self.introduce(listed={**asked, "commits": commits})
 
-    def night(self, number: int) -> None:
+    def night(self, number: int, replicates: int = 1) -> None:
         """Submit a commit as the schedule does."""
         at, case = placed_at(number).isoformat(), {"workload": "unet", "preset": "tiny"}
         body = {"case": case, "revision": commit_of(number), "revision_at": at}
-        body |= {"source": "schedule:nightly", "replicates": 1, "requires": {"device": "cpu"}}
+        body |= {"source": "schedule:nightly", "requires": {"device": "cpu"}}
+        body |= {"replicates": replicates}
         answer = self.client.post(f"{API}/submissions", json=body)
         assert answer.status_code == 201, answer.text
 
@@ -93,6 +98,17 @@ class Fleet:
                 done = result_of(lease, (speed(number),))
             assert hand.post(lease, done).status_code == 201
         pipeline.look(self.database, daily=0)
+        if self.confirmed:
+            with self.database.writing() as session:
+                session.execute(update(FindingRow).values(cause="code", certainty="confirmed"))
+
+    def measure_pair(self) -> None:
+        """Measure the next pair of a bisection."""
+        hand = Hand(self.client)
+        lease = hand.must_claim()
+        hand.start(lease)
+        done = answered(lease, lambda one: result_of(one, (speed(int(one.spec.revision, 16)),)))
+        assert hand.post(lease, done).status_code == 201
 
     def fill(self, daily: int = 100, later: timedelta = timedelta()) -> str | None:
         with self.database.writing() as session:
@@ -119,6 +135,11 @@ class Fleet:
 @pytest.fixture
 def fleet(client: TestClient) -> Fleet:
     """A history of nights with one change."""
+    return lived_in(client)
+
+
+def lived_in(client: TestClient, replicates: int = 1) -> Fleet:
+    """A fleet with that history, in so many processes a night."""
     made = Fleet(client)
     made.introduce()
     with made.database.writing() as session:
@@ -127,7 +148,7 @@ def fleet(client: TestClient) -> Fleet:
     assert client.put(f"{API}/schedules/nightly", json=nightly).status_code == 200
     slot(made, timedelta(days=30))
     for number in range(NIGHTS):
-        made.night(number * STEP)
+        made.night(number * STEP, replicates)
     made.measure()
     assert made.ends() == (150, 160)
     return made
@@ -160,6 +181,40 @@ def test_what_cannot_be_built_is_stepped_around_until_nothing_is_left(fleet: Fle
     assert fleet.fill() is None
 
 
+def test_a_commit_that_fails_in_the_first_of_its_processes_is_not_tried_again(
+    client: TestClient,
+) -> None:
+    fleet = lived_in(client, replicates=2)
+    fleet.unbuildable = [155]
+    assert fleet.fill_all().count(155) == 1
+    assert fleet.ends() in ((154, 156), (154, 157))
+
+
+def test_what_a_person_cancelled_is_not_submitted_again(fleet: Fleet) -> None:
+    fleet.fill()
+    fleet.list_ranges()
+    assert fleet.fill()
+    with fleet.database.reading() as session:
+        job = session.scalars(select(Job.id).where(Job.state == JobState.QUEUED)).one()
+    assert fleet.client.post(f"{API}/jobs/{job}/cancel").status_code == 200
+    assert fleet.fill()
+    assert Hand(fleet.client).must_claim().spec.revision != commit_of(155)
+
+
+def test_a_commit_that_was_only_compared_has_no_point_and_is_measured(fleet: Fleet) -> None:
+    fleet.fill()
+    fleet.list_ranges()
+    ends = {"baseline": commit_of(154), "contender": commit_of(155)}
+    what = {"case": {"workload": "unet", "preset": "tiny"}, "worker": "w1"}
+    begun = fleet.client.post(f"{API}/comparisons", json={**ends, **what})
+    assert begun.status_code == 201, begun.text
+    fleet.measure_pair()
+    assert fleet.client.post(f"{API}/comparisons/{begun.json()['id']}/cancel").status_code == 200
+    pipeline.look(fleet.database, daily=0)
+    assert fleet.fill()
+    assert Hand(fleet.client).must_claim().spec.revision == commit_of(155)
+
+
 def test_it_waits_behind_everything_and_asks_the_worker_that_measured(fleet: Fleet) -> None:
     assert fleet.fill() is None, "the commits between are not known yet"
     fleet.list_ranges()
@@ -177,6 +232,13 @@ def not_idle(fleet: Fleet, why: str) -> None:
     elif why == "it measures":
         fleet.night(0)
         assert Hand(fleet.client).claim()
+    elif why == "it is between two pairs of a bisection":
+        ends = [{"revision": commit_of(number)} for number in range(150, 161)]
+        what = {"case": {"workload": "unet", "preset": "tiny"}, "commits": ends, "worker": "w1"}
+        assert fleet.client.post(f"{API}/bisections", json=what).status_code == 201
+        list(bisection.advance_after(fleet.database))
+        fleet.measure_pair()
+        assert Hand(fleet.client).claim() is None
     elif why == "it is away":
         fleet.introduce()
         assert fleet.fill(later=timedelta(minutes=2)) is None
@@ -195,6 +257,7 @@ def not_idle(fleet: Fleet, why: str) -> None:
     [
         "something waits",
         "it measures",
+        "it is between two pairs of a bisection",
         "it is away",
         "it does not build the commit",
         "a slot is near",
@@ -257,3 +320,27 @@ def test_nothing_is_filled_until_results_are_analysed(
     fleet.fill()
     fleet.list_ranges()
     assert fleet.fill()
+
+
+def test_a_change_that_nobody_confirmed_may_be_the_machine_s_and_is_not_narrowed(
+    fleet: Fleet,
+) -> None:
+    with fleet.database.writing() as session:
+        session.execute(update(FindingRow).values(certainty="standing"))
+    assert fleet.fill() is None
+    with fleet.database.writing() as session:
+        session.execute(update(FindingRow).values(certainty="confirmed", cause="environment"))
+    assert (fleet.fill(), fleet.fill_all()) == (None, [])
+
+
+def test_nobody_else_spends_what_a_day_allows(client: TestClient) -> None:
+    case = {"workload": "unet", "preset": "tiny"}
+    body = {"case": case, "revision": "x", "source": "backfill:nightly"}
+    answer = client.post(f"{API}/submissions", json=body)
+    assert answer.status_code == 422
+    assert "The source backfill:nightly stands for what nobody asked for" in answer.text
+    ends = [{"revision": "a"}, {"revision": "b"}]
+    asked = {"case": case, "commits": ends, "source": "automatic"}
+    answer = client.post(f"{API}/bisections", json=asked)
+    assert answer.status_code == 422
+    assert "The source automatic stands" in answer.text

@@ -15,7 +15,7 @@ from sqlalchemy import select, text
 from benchmarks.catalog import suites
 from benchmarks.contracts import Status
 from service.database.session import Database, now_of
-from service.jobs import schedules
+from service.jobs import measured_commits, schedules
 from service.models import Revision, Schedule, WorkerRow
 
 pytestmark = pytest.mark.both_databases
@@ -249,6 +249,36 @@ def test_a_case_that_the_machine_failed_is_submitted_again_until_it_was_measured
     assert fire(3)[0].submission_id is None
     assert submitted(client) == [ONE, ONE]
     assert shown(client)["note"] == "It submitted nothing: it has measured 111111111111 already."
+
+
+def test_what_was_measured_is_not_submitted_again_however_often_the_machine_failed_since(
+    client: TestClient, fire: Fire, service: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measured_commits, "_LOOKED_AT", 2)
+    tell(client, head(ONE))
+    follow(client)
+    fire(1)
+    end_all(client, Status.INFRA_ERROR, Status.OK)
+    failed = cases_of(client)[:1]
+    for minute in (2, 3, 4, 5):
+        fire(minute)
+        assert cases_of(client) == failed
+        end_all(client, Status.INFRA_ERROR)
+
+
+def test_a_suite_that_lost_the_case_that_was_left_submits_nothing(
+    client: TestClient, fire: Fire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = suites.suite("smoke")
+    tell(client, head(ONE))
+    follow(client)
+    fire(1)
+    end_all(client, Status.INFRA_ERROR, Status.OK)
+    monkeypatch.setattr(suites, "suite", lambda _: replace(suite, cases=suite.cases[1:]))
+    assert fire(2)[0].submission_id is None
+    assert shown(client)["note"] == (
+        "It could not submit: All cases that are left of its suite are measured already."
+    )
 
 
 def test_half_of_the_replicates_of_a_case_are_no_measurement(

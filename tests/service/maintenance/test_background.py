@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 import httpx2
 import psutil
@@ -24,11 +25,14 @@ from sqlalchemy import func, select
 from service.app import create_app
 from service.database.session import Database
 from service.history import pending
+from service.jobs import backfill
+from service.jobs.types import Terms
 from service.maintenance import background
 from service.maintenance.background import AnalysisProcess
 from service.models import FindingRow
 from service.settings import Settings
 
+TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
 QUICK = {"SWEEP_S": "0.1", "CONFIRMATIONS": "0"}
 
 
@@ -200,3 +204,21 @@ def test_where_no_process_can_be_had_the_rest_goes_on(
         assert swept.wait(20)
         assert client.get("/api/v1/health").json()["analysis"] == "stopped"
     assert "trying again" in caplog.text
+
+
+def test_a_fault_in_what_nobody_asked_for_holds_no_comparison_up(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database: Database = client.app.state.database  # type: ignore[attr-defined]
+    looked: list[str] = []
+
+    def fail(*_: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(backfill, "fill", fail)
+    unasked = background.Unasked(backfill=1)
+    watch = background.Background(database, TERMS, 5.0, unasked=unasked)
+    monkeypatch.setattr(watch, "_compare", lambda: looked.append("comparisons"))
+    with pytest.raises(RuntimeError):
+        watch._look()
+    assert looked == ["comparisons"]
