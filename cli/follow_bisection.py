@@ -15,7 +15,7 @@ from service.schemas.bisections import (
     ProbeView,
 )
 from service.wording import formats
-from service.wording.bisected import probably
+from service.wording.bisected import noun_of, probably
 
 LOOK_S = 2.0
 PATIENCE_S = 60.0
@@ -106,6 +106,7 @@ def leading_words(view: BisectionView) -> str:
     likeliest = f"{formats.revision(leading.revision)} ({probably(leading.probability)})"
     cost = f"{view.processes} of {view.most_processes} processes."
     if not rest or view.last is None:
-        return f"Likeliest: {likeliest}; no commit: {probably(view.environment)}; {cost}"
+        none = f"no {noun_of(view.commits[0].revision)}: {probably(view.environment)}"
+        return f"Likeliest: {likeliest}; {none}; {cost}"
     verified = formats.revision(view.commits[view.last].revision)
     return f"Verified: {verified}. Likeliest for the rest: {likeliest}; {cost}"

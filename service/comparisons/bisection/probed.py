@@ -21,6 +21,7 @@ from service.errors import NotFound, ServiceError
 from service.history import revisions
 from service.models.bisections import PROBES
 from service.schemas.bisections import BisectionRequest, BisectionState, OtherCulprit
+from service.wording.bisected import noun_of
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +95,7 @@ def _take_commits(session: Session, row: models.BisectionRow, now: datetime) -> 
         unlisted = models.BisectionRow.listed.is_(False)
         _change(session, row, unlisted, request=row.request | stored, listed=True)
     elif known.reason:
-        reason = f"Its commits could not be listed: {known.reason}"
+        reason = f"Its {noun_of(known.bad)}s could not be listed: {known.reason}"
         _change(session, row, state=BisectionState.CANCELLED, decided_at=now, reason=reason)
 
 

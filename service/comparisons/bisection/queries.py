@@ -110,7 +110,8 @@ def _sentence(
     decided: BisectionDecision | None,
 ) -> str:
     if decided is None:
-        return row.reason or ("Under way." if row.listed else bisected.LISTING)
+        good = request.commits[0].revision
+        return row.reason or ("Under way." if row.listed else bisected.listing_words(good))
     named = range(decided.first or 0, (decided.last or -1) + 1)
     others = [(request.commits[one.first : one.last + 1], one.share) for one in decided.others]
     return bisected.outcome_words(
@@ -120,6 +121,7 @@ def _sentence(
         decided.share,
         decided.processes,
         others,
+        bisected.noun_of(request.commits[0].revision),
     )
 
 
@@ -201,7 +203,7 @@ def _next_words(
     if row.state != schemas.BisectionState.RUNNING:
         return ""
     if not row.listed:
-        return bisected.LISTING
+        return bisected.listing_words(commits[0].revision)
     return bisected.next_words(places, commits, judgement.stage)
 
 
