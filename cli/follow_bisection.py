@@ -8,6 +8,7 @@ from cli.client import ServiceClient, read
 from cli.exits import Away, Exit
 from cli.output.console import Console
 from service.schemas.bisections import (
+    BLAMED,
     BisectionOutcome,
     BisectionStage,
     BisectionState,
@@ -20,7 +21,6 @@ from service.wording.bisected import noun_of, probably
 LOOK_S = 2.0
 PATIENCE_S = 60.0
 """Longest absence of a service, as while it is restarted."""
-_FOUND = (BisectionOutcome.CULPRIT, BisectionOutcome.RANGE)
 
 
 def until_ended(client: ServiceClient, begun: BisectionView, console: Console) -> str:
@@ -48,7 +48,7 @@ def until_ended(client: ServiceClient, begun: BisectionView, console: Console) -
 
 def exit_of(view: BisectionView) -> Exit:
     """0 if a commit or a range is named, 1 if no commit is to blame, 4 if nothing is sure."""
-    if view.outcome in _FOUND:
+    if view.outcome in BLAMED:
         return Exit.OK
     if view.outcome in (BisectionOutcome.ENVIRONMENT, BisectionOutcome.NOT_REPRODUCED):
         return Exit.FAILED

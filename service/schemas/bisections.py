@@ -61,6 +61,10 @@ class BisectionOutcome(StrEnum):
     """The budget ended, or nothing could be measured."""
 
 
+BLAMED = (BisectionOutcome.CULPRIT, BisectionOutcome.RANGE)
+"""Outcomes that name a commit, or several."""
+
+
 class RangeCommit(Contract):
     """One commit of the range."""
 
@@ -205,6 +209,7 @@ class BisectionView(BisectionSummary):
     next: str
     """What is measured now or next; empty once it is over."""
     note: str
-    """What it waits for, or why it ended without an answer; empty if there is nothing to say."""
+    """What it waits for, why it ended without an answer, or which packages the culprit moved; empty
+    if there is nothing to say."""
     page: str
     """Address of its page on the dashboard."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from benchmarks.contracts.pins import pins_of
 from service.schemas.bisections import (
@@ -79,6 +79,25 @@ def _made(commits: Sequence[RangeCommit], share: float) -> str:
     several = f"{len(commits)} {noun_of(commits[-1].revision)}s"
     who = last if len(commits) == 1 else f"one of {several} up to {last}"
     return f"{who} {formats.share(share)}"
+
+
+def roll_words(before: Mapping[str, str], after: Mapping[str, str], case_key: str) -> str:
+    """Say which packages moved with a culprit, and how to search among the releases of one.
+
+    Empty if none moved. A worker may say anything: what is no version is left out.
+    """
+    moved = {
+        name: (f"{name}=={before[name]}", f"{name}=={after[name]}")
+        for name in sorted(before.keys() & after.keys(), key=lambda one: (one != "torch", one))
+        if before[name] != after[name]
+    }
+    rolls = {name: ends for name, ends in moved.items() if all(map(pins_of, ends))}
+    if not rolls:
+        return ""
+    told = (f"{name} moved from {before[name]} to {after[name]}" for name in rolls)
+    good, bad = (end.partition("+")[0] for end in next(iter(rolls.values())))
+    search = f" Search the release: throughline bisect {good}..{bad} {case_key}"
+    return f"A dependency roll: {', '.join(told)}.{search if good != bad else ''}"
 
 
 def commit_words(commit: RangeCommit | BisectedCommit) -> str:
