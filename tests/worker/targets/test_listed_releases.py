@@ -33,7 +33,7 @@ NAMES = {
     wheel("2.9.0"): False,
     wheel("2.10.0"): False,
     wheel("2.13.0"): False,
-    wheel("2.12.1"): False,
+    wheel("2.12.1+cu130"): False,
     wheel("2.12.0"): False,
     wheel("2.12.0", ELSEWHERE): False,
     wheel("2.11.0", ELSEWHERE): False,
