@@ -1,4 +1,4 @@
-"""Finds the commits to bisect: a range of this checkout, or the one of a finding."""
+"""Finds what to bisect: a range of this checkout, of versions, or the one of a finding."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.contracts import MOST_COMMITS
+from benchmarks.contracts.pins import pins_of
 from cli import parse_case
 from cli.client import ServiceClient, read
 from cli.commit_range import with_good_end
@@ -38,8 +39,12 @@ def subject_of(
     chosen = parse_case.read(words[0], words[1:], preset)
     if chosen.case is None:
         raise Stop(f"{words[0]} is a suite, and one case is bisected: name a workload.")
+    case = {"case": chosen.case.model_dump(mode="json")}
+    good, _, bad = what.partition("..")
+    if pins_of(good):
+        return case | {"ends": {"good": good, "bad": bad}}
     versions = with_good_end(what, Path.cwd())
-    return {"case": chosen.case.model_dump(mode="json"), "commits": _listed(versions)}
+    return case | {"commits": _listed(versions)}
 
 
 def _of_finding(client: ServiceClient, finding: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from cli.client import ServiceClient, read
 from cli.exits import Away, Exit
 from cli.output.console import Console
 from service.schemas.bisections import (
+    BLAMED,
     BisectionOutcome,
     BisectionStage,
     BisectionState,
@@ -15,12 +16,11 @@ from service.schemas.bisections import (
     ProbeView,
 )
 from service.wording import formats
-from service.wording.bisected import probably
+from service.wording.bisected import noun_of, probably
 
 LOOK_S = 2.0
 PATIENCE_S = 60.0
 """Longest absence of a service, as while it is restarted."""
-_FOUND = (BisectionOutcome.CULPRIT, BisectionOutcome.RANGE)
 
 
 def until_ended(client: ServiceClient, begun: BisectionView, console: Console) -> str:
@@ -48,7 +48,7 @@ def until_ended(client: ServiceClient, begun: BisectionView, console: Console) -
 
 def exit_of(view: BisectionView) -> Exit:
     """0 if a commit or a range is named, 1 if no commit is to blame, 4 if nothing is sure."""
-    if view.outcome in _FOUND:
+    if view.outcome in BLAMED:
         return Exit.OK
     if view.outcome in (BisectionOutcome.ENVIRONMENT, BisectionOutcome.NOT_REPRODUCED):
         return Exit.FAILED
@@ -106,6 +106,7 @@ def leading_words(view: BisectionView) -> str:
     likeliest = f"{formats.revision(leading.revision)} ({probably(leading.probability)})"
     cost = f"{view.processes} of {view.most_processes} processes."
     if not rest or view.last is None:
-        return f"Likeliest: {likeliest}; no commit: {probably(view.environment)}; {cost}"
+        none = f"no {noun_of(view.commits[0].revision)}: {probably(view.environment)}"
+        return f"Likeliest: {likeliest}; {none}; {cost}"
     verified = formats.revision(view.commits[view.last].revision)
     return f"Verified: {verified}. Likeliest for the rest: {likeliest}; {cost}"

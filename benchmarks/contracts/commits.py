@@ -1,4 +1,7 @@
-"""The commits between two revisions, which the service asks of a worker that builds them."""
+"""The commits between two revisions, or the releases of a package between two versions.
+
+The service asks them of a worker that builds both ends.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +9,37 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from benchmarks.contracts import values
+from benchmarks.contracts import pins, values
 
 MOST_COMMITS = 1_000
-"""Commits of a range that is listed or bisected."""
+"""Commits, or releases, of a range that is listed or bisected."""
 Commit = Annotated[
     str,
-    Field(max_length=40, pattern=r"^[0-9a-f]{40}$"),
-    values.Worded("must be the whole id of a commit, 40 digits of 0-9 and a-f"),
+    Field(max_length=100, pattern=rf"^([0-9a-f]{{40}}|{pins.PATTERN})$"),
+    values.Worded(
+        "must be the whole id of a commit, 40 digits of 0-9 and a-f, or a version such as "
+        "torch==2.12.0"
+    ),
 ]
+"""A commit, or versions of packages, that a worker builds."""
 
 
 class CommitRange(values.Contract):
-    """A good commit, and a bad one that came after it in the same repository."""
+    """A good commit, and a bad one that came after it in the same repository.
+
+    Or two revisions that name different versions of one package.
+    """
 
     good: Commit
     bad: Commit
 
 
 class ListedCommit(values.Contract):
-    """One commit of a range, as git tells it."""
+    """One commit of a range, as git tells it, or one release."""
 
     commit: Commit
     at: values.Moment
-    """When it was committed."""
+    """When it was committed; of a release, when the index was asked."""
     author: values.Line = ""
     title: values.Line = ""
     """The first line of its message."""
@@ -39,7 +49,7 @@ class ListedRange(CommitRange):
     """The commits of a range, or why they cannot be listed."""
 
     commits: Annotated[tuple[ListedCommit, ...], Field(max_length=MOST_COMMITS)] = ()
-    """Those after the good one up to the bad one, along first parents, the oldest first."""
+    """Those after the good one up to the bad one, the oldest first; commits along first parents."""
     reason: values.Line = ""
     """Why there are none."""
 

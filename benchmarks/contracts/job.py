@@ -9,9 +9,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from benchmarks.contracts import pins, values
+from benchmarks.contracts import values
 from benchmarks.contracts.case import BESIDE, Case, Protocol
-from benchmarks.contracts.commits import ListedRange
+from benchmarks.contracts.commits import Commit, ListedRange
 from benchmarks.contracts.duet import Duet, DuetSide
 
 
@@ -147,14 +147,7 @@ class Head(values.Contract):
         Field(max_length=200, pattern=r"^refs/[A-Za-z0-9_./+@-]{1,195}$"),
         values.Worded("must be the whole name of a ref, such as refs/heads/main"),
     ]
-    commit: Annotated[
-        str,
-        Field(max_length=100, pattern=rf"^([0-9a-f]{{40}}|{pins.PATTERN})$"),
-        values.Worded(
-            "must be the whole id of a commit, 40 digits of 0-9 and a-f, or a version such as "
-            "torch==2.12.0"
-        ),
-    ]
+    commit: Commit
     at: values.Moment
     """When it was committed; when a worker first saw the release."""
     author: values.Line = ""

@@ -40,6 +40,13 @@ def needed_by(revision: str) -> dict[str, str]:
     return building(package for package, _ in pins_of(revision))
 
 
+def package_between(good: str, bad: str) -> str:
+    """The only package of which two revisions name different versions; empty if there is none."""
+    before, after = dict(pins_of(good)), dict(pins_of(bad))
+    moved = [package for package, version in after.items() if before.get(package) != version]
+    return moved[0] if before.keys() == after.keys() and len(moved) == 1 else ""
+
+
 def is_of(version: str, pinned: str) -> bool:
     """Return True if an installed version is the pinned one, such as 2.13.0+cpu for 2.13.0."""
     return version == pinned or version.startswith(f"{pinned}+")

@@ -14,11 +14,14 @@ from cli.follow_bisection import exit_of, until_ended
 from cli.output.console import Console
 from cli.output.lines import remark, say
 from service.schemas.bisections import BisectionStage, BisectionView
+from service.wording.bisected import noun_of
+from service.wording.formats import counted
 
 What = Annotated[
     str,
     typer.Argument(
-        metavar="GOOD..BAD|FINDING", help="A range of this checkout, or a finding's id."
+        metavar="GOOD..BAD|FINDING",
+        help="A range of this checkout or of versions, or a finding's id.",
     ),
 ]
 Words = Annotated[
@@ -52,7 +55,8 @@ def bisect(
     """Search the commit that changed a case, or that a finding is about, pair by pair.
 
     The commits are those after GOOD up to BAD along first parents, in the git checkout here. For a
-    finding whose commits are not here, a worker lists them. The exit code is 0 if a commit or a
+    finding whose commits are not here, a worker lists them, and so it does the releases between
+    two versions of a package (torch==2.10.0..torch==2.13.0). The exit code is 0 if a commit or a
     range is named, 1 if no commit is to blame (the ends do not differ today), 4 if nothing is sure
     or it was cancelled. Ctrl-C leaves it running.
     """
@@ -81,7 +85,8 @@ def bisect(
 def _followed(client: ServiceClient, begun: BisectionView) -> str:
     interrupts.as_ctrl_c()
     listed = begun.stage is not BisectionStage.COMMITS
-    what = f"{len(begun.commits) - 1} commits" if listed else f"{begun.good}..{begun.bad}"
+    count = counted(len(begun.commits) - 1, noun_of(begun.good))
+    what = count if listed else f"{begun.good}..{begun.bad}"
     remark(f"Bisecting {what}: {client.url}{begun.page}")
     try:
         return until_ended(client, begun, Console(stderr=True))

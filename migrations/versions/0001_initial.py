@@ -73,8 +73,8 @@ def _fleet() -> None:
     )
     op.create_table(
         "commit_ranges",
-        sa.Column("good", sa.String(40), nullable=False),
-        sa.Column("bad", sa.String(40), nullable=False),
+        sa.Column("good", sa.String(100), nullable=False),
+        sa.Column("bad", sa.String(100), nullable=False),
         sa.Column("asked_at", NOW, nullable=False),
         sa.Column("listed_at", NOW, nullable=True),
         sa.Column("commits", sa.JSON(), nullable=False),

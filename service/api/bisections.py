@@ -27,10 +27,10 @@ def start(
     """Search the commit that changed a case, or that a finding is about, pair by pair.
 
     The commits are those between the ends along first parents, the good end first; of a finding
-    the ends are its last good and first bad revision, and without `commits` a worker that builds
-    both lists those between before the first pair. Verifies that the ends differ today, probes
-    the posterior median, and verifies the culprit beside its parent. While workers are there, ends
-    that none of them can measure are refused with 422 (`unknown-name`).
+    the ends are its last good and first bad revision. Without `commits` a worker that builds both
+    ends lists what lies between before the first pair: commits, or releases. Verifies that the ends
+    differ today, probes the posterior median, and verifies the culprit beside its parent. While
+    workers are there, ends that none of them can measure are refused with 422 (`unknown-name`).
     """
     bisection_id = bisection.start(session, dependencies.owned(request, caller), now)
     bisection.advance(session, bisection_id, now)

@@ -45,4 +45,5 @@ def show_bisection(request: Request, session: Reading, now: Now, bisection_id: s
         dots=probe_dots.probe_dots(one),
         title_of=probe_dots.probe_title,
         chance=bisected.probably,
+        noun=bisected.noun_of(one.good),
     )

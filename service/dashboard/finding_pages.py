@@ -34,6 +34,7 @@ from service.history.queries import load_series
 from service.models import SeriesRow, WorkerRow
 from service.schemas.findings import AffectedSeries
 from service.schemas.series import Series
+from service.wording.bisected import noun_of
 
 router = rendering.page_router(rendering.COUNTED)
 
@@ -103,6 +104,7 @@ def show_finding(request: Request, session: Reading, now: Now, finding_id: str) 
         compare=finding_data.compare_link(summary, first.series.metric if first else ""),
         confirmations=finding_data.confirmations_of(session, finding),
         bisected=bisection.of_finding(session, finding_id),
+        noun=noun_of(summary.first_bad),
         may_bisect=bisection.may_begin(session, summary.last_good, summary.first_bad, now),
         cases=finding_data.two_cases(session, finding_id),
         node=node,

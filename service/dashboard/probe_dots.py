@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from service.schemas.bisections import BisectionView, ProbeView
 from service.wording import formats
-from service.wording.bisected import probably
+from service.wording.bisected import noun_of, probably
 
 WIDTH, DOTS, BARS, GAP, PAD = 960.0, 150.0, 70.0, 26.0, 14.0
 """In units of the drawing: its width, the heights of its two parts, and what lies around them."""
@@ -18,7 +18,8 @@ LEAST_REACH = 0.002
 
 def probe_dots(one: BisectionView) -> Markup:
     """Draw each probe over the place of its commit, and below it how probable each commit is."""
-    words = f"Probes and probabilities of {len(one.commits) - 1} commits, the good end at the left"
+    what = f"{len(one.commits) - 1} {noun_of(one.good)}s"
+    words = f"Probes and probabilities of {what}, the good end at the left"
     height = DOTS + GAP + BARS + GAP
     return Markup(
         '<svg class="probes" role="img" aria-label="{}" viewBox="0 0 {:.0f} {:.0f}">{}</svg>'
@@ -52,7 +53,7 @@ def _dots(one: BisectionView) -> Iterator[Markup]:
 def _bars(one: BisectionView) -> Iterator[Markup]:
     bottom = DOTS + GAP + BARS
     wide = max((WIDTH - 2 * PAD) / max(len(one.commits), 1) - 2, 1.0)
-    yield _text(0, DOTS + GAP - 6, "probability of each commit")
+    yield _text(0, DOTS + GAP - 6, f"probability of each {noun_of(one.good)}")
     for commit in one.commits:
         tall = BARS * commit.probability
         said = f"{formats.revision(commit.revision)}: {probably(commit.probability)}"

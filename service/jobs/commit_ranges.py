@@ -1,5 +1,5 @@
-"""The commits between two revisions: a worker that builds both lists them, for there is no git
-here."""
+"""The commits, or releases, between two revisions: a worker that builds both lists them, for there
+is no git and no index here."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Table, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import CommitRange, ListedCommit, ListedRange
+from benchmarks.contracts.pins import needed_by, package_between
 from service.database.session import insert_if_absent, rows
 from service.errors import Invalid
 from service.jobs import heads
@@ -41,11 +42,21 @@ def ask(session: Session, good: str, bad: str, now: datetime) -> _Range:
 
 def why_not(session: Session, good: str, bad: str, now: datetime) -> str:
     """Say why no worker that is here lists the commits between two revisions; empty if one does."""
-    if good == bad or not (_COMMIT.fullmatch(good) and _COMMIT.fullmatch(bad)):
-        return f"Workers list what lies between two commits, and {good} to {bad} are no such two."
+    package = package_between(good, bad)
+    commits = good != bad and _COMMIT.fullmatch(good) and _COMMIT.fullmatch(bad)
+    if not (package or commits):
+        return (
+            "Workers list what lies between two commits, or two versions of one package, and "
+            f"{good} to {bad} are no such two."
+        )
     here = select(WorkerRow).where(WorkerRow.last_seen_at > now - heads.HERE)
     if any(_knows(row, good, bad) for row in session.scalars(here)):
         return ""
+    if package:
+        return (
+            f"No worker that is here makes both {good} and {bad}: name {package} in [upstream] of "
+            "its file of targets."
+        )
     return (
         f"No worker that is here builds both {good[:12]} and {bad[:12]}: name the commits between "
         "them, as `throughline bisect` does in a checkout."
@@ -91,4 +102,6 @@ def _row(session: Session, good: str, bad: str) -> _Range | None:
 
 def _knows(row: WorkerRow, good: str, bad: str) -> bool:
     """Return True if a worker builds both; one with checkouts alone knows no history."""
+    if package_between(good, bad):
+        return needed_by(bad).items() <= row.labels.items()
     return bool(row.targets) and {good, bad} <= set(row.revisions or ())

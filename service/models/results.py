@@ -40,11 +40,11 @@ class Revision(Base):
 
 
 class CommitRangeRow(Base):
-    """The commits between two revisions, as a worker that builds both lists them."""
+    """The commits, or releases, between two revisions, as a worker that builds both lists them."""
 
     __tablename__ = "commit_ranges"
-    good: Mapped[str] = mapped_column(String(40), primary_key=True)
-    bad: Mapped[str] = mapped_column(String(40), primary_key=True)
+    good: Mapped[str] = mapped_column(String(100), primary_key=True)
+    bad: Mapped[str] = mapped_column(String(100), primary_key=True)
     asked_at: Mapped[datetime]
     listed_at: Mapped[datetime | None]
     commits: Mapped[list[Any]]

@@ -11,6 +11,7 @@ from pydantic import Field, FiniteFloat, model_validator
 from benchmarks.contracts import (
     MOST_COMMITS,
     Case,
+    CommitRange,
     Contract,
     Id,
     Labels,
@@ -60,6 +61,10 @@ class BisectionOutcome(StrEnum):
     """The budget ended, or nothing could be measured."""
 
 
+BLAMED = (BisectionOutcome.CULPRIT, BisectionOutcome.RANGE)
+"""Outcomes that name a commit, or several."""
+
+
 class RangeCommit(Contract):
     """One commit of the range."""
 
@@ -69,11 +74,13 @@ class RangeCommit(Contract):
 
 
 class BisectionRequest(Contract):
-    """The commits from a good end to a bad end, to be bisected in one case or for a finding."""
+    """What lies between a good end and a bad end, to be bisected in one case or for a finding."""
 
     commits: Annotated[tuple[RangeCommit, ...], Field(max_length=MOST_COMMITS + 1)] = ()
     """Along first parents, the oldest first: the good end, and each commit after it. Without them a
-    worker that builds a finding's ends lists what lies between."""
+    worker that builds both ends lists what lies between."""
+    ends: CommitRange | None = None
+    """Both ends, where no finding and no commits tell them."""
     finding: Id | None = None
     """What to explain; it tells the case, the metric, and how large the change is."""
     case: Case | None = None
@@ -100,8 +107,10 @@ class BisectionRequest(Contract):
     def _one_subject(self) -> Self:
         if (self.finding is None) == (self.case is None):
             raise ValueError("name either a finding or a case")
-        if len(self.commits) == 1 or (self.finding is None and not self.commits):
+        if len(self.commits) == 1 or not (self.finding or self.commits or self.ends):
             raise ValueError("name at least 2 commits: the good end and the bad one")
+        if self.ends is not None and (self.finding or self.commits):
+            raise ValueError("a finding, or the commits, tell the ends: leave them out")
         if len({one.revision for one in self.commits}) < len(self.commits):
             raise ValueError("a commit stands twice in the range; name each once")
         return self
@@ -200,6 +209,7 @@ class BisectionView(BisectionSummary):
     next: str
     """What is measured now or next; empty once it is over."""
     note: str
-    """What it waits for, or why it ended without an answer; empty if there is nothing to say."""
+    """What it waits for, why it ended without an answer, or which packages the culprit moved; empty
+    if there is nothing to say."""
     page: str
     """Address of its page on the dashboard."""

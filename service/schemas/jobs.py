@@ -151,7 +151,7 @@ class IntroducedWorker(WorkerView):
     """A worker as the service knows it by now, and what it is asked for."""
 
     list_range: CommitRange | None
-    """Two commits that it builds: its next introduction is to list those between them."""
+    """Two revisions that it builds: its next introduction is to list what lies between them."""
 
 
 class ScheduleView(Document):

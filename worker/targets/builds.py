@@ -10,13 +10,22 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import IO
 
 from pydantic import ValidationError
 
-from benchmarks.contracts import MOST_HEADS, CommitRange, Head, ListedCommit, ListedRange, line
+from benchmarks.contracts import (
+    MOST_COMMITS,
+    MOST_HEADS,
+    CommitRange,
+    Head,
+    ListedCommit,
+    ListedRange,
+    line,
+)
 from benchmarks.contracts.pins import UPSTREAM, pins_of
 from worker.checkouts import MOST_REVISIONS
 from worker.child.resource_limits import sizes_b
@@ -138,11 +147,13 @@ class Builds:
         return any(next(self._mirror(name).heads(1), None) is None for name in unlooked)
 
     def list_range(self, asked: CommitRange | None) -> None:
-        """List the commits of a range, to be told next; None: the last list is told no more."""
+        """List what lies in a range, to be told next; None: the last list is told no more."""
         self._listed = None if asked is None else self._list(asked)
 
     def _list(self, asked: CommitRange) -> ListedRange:
-        """The commits of a range, or why they cannot be listed; its ends are allowed as a job's."""
+        """What lies in a range, or why it cannot be listed; its ends are allowed as a job's."""
+        if pins_of(asked.bad):
+            return self._list_releases(asked)
         reason = "No allowed ref of this worker's targets leads to both commits any more."
         for name in self._targets:
             mirror = self._mirror(name)
@@ -156,6 +167,18 @@ class Builds:
                 except (TypeError, ValueError):
                     reason = "git tells a commit of the range without a time or an author."
         return ListedRange(good=asked.good, bad=asked.bad, reason=reason)
+
+    def _list_releases(self, asked: CommitRange) -> ListedRange:
+        ends = {"good": asked.good, "bad": asked.bad}
+        try:
+            inside = self._versions().between(asked.good, asked.bad)
+        except BuildFailed as failed:
+            return ListedRange(**ends, reason=line(str(failed)))
+        if len(inside) > MOST_COMMITS:
+            reason = f"The range has {len(inside)} releases, and {MOST_COMMITS} can be listed."
+            return ListedRange(**ends, reason=reason)
+        at = datetime.now(UTC)
+        return ListedRange(**ends, commits=[ListedCommit(commit=one, at=at) for one in inside])
 
     def revisions(self) -> tuple[str, ...]:
         """The newest commits that are known and may be asked for."""

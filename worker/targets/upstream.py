@@ -12,7 +12,8 @@ from functools import cache
 from pathlib import Path
 
 import benchmarks
-from benchmarks.contracts.pins import UPSTREAM, is_of, pins_of
+from benchmarks.contracts.pins import UPSTREAM, is_of, package_between, pins_of
+from worker.targets import package_index
 from worker.targets.commands import BuildFailed, BuildLimits, Unbuildable, environment, run
 from worker.targets.definitions import Upstream
 from worker.targets.environment import Uv
@@ -22,6 +23,7 @@ HARNESS = Path(benchmarks.__file__).resolve().parent
 """The code that measures."""
 NEEDS = ("numpy", "nvidia-ml-py", "pillow", "pydantic", "rich", "scikit-image", "scipy", "torch")
 """What it imports."""
+PYPI = "https://pypi.org/simple"
 ASKED, RESOLVED = "requirements.in", "requirements.txt"
 _QUIET = ("--quiet", "--no-progress")
 _WHEELS = ("--only-binary", ":all:")
@@ -54,17 +56,38 @@ class Versions:
         Raises:
             BuildFailed: the operator did not allow one of its packages.
         """
-        allowed = self._upstream.packages if self._upstream else ()
+        upstream = self._allowing(revision)
+        said = (_held(self._python, self._log), self._sources(), self._python, HARNESS)
+        folder = checkouts / UPSTREAM / f"{revision}.{_digest(*said)}"
+        return Recipe(revision, folder, upstream, self._log, self._write)
+
+    def between(self, good: str, bad: str) -> list[str]:
+        """List the releases after ``good`` up to ``bad`` of the one package that differs there.
+
+        Raises:
+            BuildFailed: the operator did not allow it, or the index has no such way.
+        """
+        upstream, package = self._allowing(bad), package_between(good, bad)
+        index = upstream.index or _uvs_own_index()
+        tags = package_index.tags_of(self._python, self._log)
+        known = package_index.versions_of(package, index, tags)
+        held = dict(pins_of(bad))
+        inside = package_index.between(known, dict(pins_of(good))[package], held[package])
+        named = (held | {package: version} for version in inside)
+        revisions = (",".join(f"{name}=={one}" for name, one in pins.items()) for pins in named)
+        return [revision for revision in revisions if pins_of(revision)]
+
+    def _allowing(self, revision: str) -> Upstream:
+        """What the operator allows; it covers all packages of ``revision``."""
+        upstream = self._upstream
         for package, _ in pins_of(revision):
-            if self._upstream is None or package not in allowed:
+            if upstream is None or package not in upstream.packages:
                 raise BuildFailed(
                     f"This worker makes no versions of {package}: its operator may add it to the "
                     f"packages of [{UPSTREAM}] in its targets.toml."
                 )
-        assert self._upstream is not None
-        said = (_held(self._python, self._log), self._sources(), self._python, HARNESS)
-        folder = checkouts / UPSTREAM / f"{revision}.{_digest(*said)}"
-        return Recipe(revision, folder, self._upstream, self._log, self._write)
+        assert upstream is not None
+        return upstream
 
     def _write(self, recipe: Recipe, part: Path) -> None:
         """Write what ``recipe`` stands for into the folder ``part``.
@@ -138,6 +161,13 @@ def _from(index: str) -> tuple[str, ...]:
     if index.startswith("/"):
         return ("--find-links", index)
     return ("--index", index, "--index-strategy", "unsafe-best-match") if index else ()
+
+
+def _uvs_own_index() -> str:
+    """The index that uv's own settings name, else PyPI."""
+    said = environment()
+    named = said.get("UV_DEFAULT_INDEX") or said.get("UV_INDEX_URL") or PYPI
+    return re.sub(r"^[A-Za-z0-9_.-]+=", "", named)  # uv takes a name before the address
 
 
 @cache

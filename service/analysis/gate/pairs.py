@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import Field, FiniteFloat
 
 from benchmarks.contracts import Contract, Direction, Line, Result, Sample, Status, line
+from benchmarks.contracts.pins import FACTS
 from benchmarks.diagnosis import disturbances
 from benchmarks.diagnosis.paired import ONE_AFTER_THE_OTHER
 from service.analysis.gate.noise import KnownNoise
@@ -72,6 +73,8 @@ class Measured(Contract):
     comparability: dict[str, str] = Field(default_factory=dict)
     software: Line = ""
     """Digest of the software facts: equal digests ran the same code."""
+    packages: dict[str, str] = Field(default_factory=dict)
+    """Versions of the packages that a revision may name."""
     turns: tuple[Timed, ...] = ()
     """Empty where it had the device to itself."""
     alone: bool = False
@@ -90,6 +93,7 @@ class Measured(Contract):
             device=facts.get("hw.gpu.uuid") or facts.get("hw.host", ""),
             comparability=result.environment.comparability(),
             software=software_of(facts),
+            packages={name: facts[fact] for name, fact in FACTS.items() if fact in facts},
             turns=() if trouble is Trouble.DISTURBED else _turns(result),
             alone=ONE_AFTER_THE_OTHER in result.flags,
         )

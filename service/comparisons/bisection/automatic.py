@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from datetime import datetime, timedelta
 
-from sqlalchemy import Select, exists, func, select
+from sqlalchemy import Select, and_, exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from service.comparisons.bisection.ordered import start
@@ -32,8 +32,9 @@ LOOKED_AT = 20
 def begin_unasked(session: Session, daily: int, now: datetime) -> str | None:
     """Begin one bisection, if ``daily`` processes a day allow it; return its id.
 
-    The newest regression that was measured again and is put down to the code comes first, and the
-    largest of one revision. A finding that was bisected once, by whomever, is not bisected again.
+    The newest regression that was measured again and is put down to the code, or to the packages
+    that its revisions name, comes first, and the largest of one revision. A finding that was
+    bisected once, by whomever, is not bisected again.
     """
     alone(session, "automatic bisections")
     left = daily - _spent_since(session, now - DAY)
@@ -67,7 +68,10 @@ def _candidates() -> Select[FindingRow]:
         select(own)
         .where(
             own.kind == FindingKind.REGRESSION,
-            own.cause == Cause.CODE,
+            or_(
+                own.cause == Cause.CODE,
+                and_(own.cause == Cause.ENVIRONMENT, own.first_bad.contains("==")),
+            ),
             own.certainty == Certainty.CONFIRMED,
             own.closed_at.is_(None),
             own.last_good.is_not(None),

@@ -78,9 +78,13 @@ def _with_commits(
     """The request with all its commits; with its ends alone, and False, until they are listed."""
     if request.commits:
         return request, True
-    finding = _bisectable(session, request.finding)
-    assert finding.last_good is not None
-    known = commit_ranges.ask(session, finding.last_good, finding.first_bad, now)
+    if request.ends is None:
+        finding = _bisectable(session, request.finding)
+        assert finding.last_good is not None
+        ends = finding.last_good, finding.first_bad
+    else:
+        ends = request.ends.good, request.ends.bad
+    known = commit_ranges.ask(session, *ends, now)
     return with_listed(request, known), known.listed_at is not None
 
 
@@ -92,7 +96,7 @@ def with_listed(request: BisectionRequest, known: models.CommitRangeRow) -> Bise
     ]
     after = between or [RangeCommit(revision=known.bad)]
     commits = (RangeCommit(revision=known.good), *after)
-    return request.model_copy(update={"commits": commits})
+    return request.model_copy(update={"commits": commits, "ends": None})
 
 
 def _who_measured(

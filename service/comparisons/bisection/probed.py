@@ -27,6 +27,7 @@ from service.errors import NotFound, ServiceError
 from service.history import revisions
 from service.models.bisections import PROBES
 from service.schemas.bisections import BisectionRequest, BisectionState, OtherCulprit
+from service.wording.bisected import noun_of
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +102,8 @@ def _take_commits(session: Session, row: models.BisectionRow, now: datetime) -> 
         _change(session, row, unlisted, request=row.request | stored, listed=True)
     elif known.reason or now - row.created_at > timedelta(seconds=WAITS_S):
         nobody = "no worker that builds both ends listed them within a day."
-        reason = f"Its commits could not be listed: {known.reason or nobody}"
+        what = f"{noun_of(known.bad)}s"
+        reason = f"Its {what} could not be listed: {known.reason or nobody}"
         _change(session, row, state=BisectionState.CANCELLED, decided_at=now, reason=reason)
 
 

@@ -38,6 +38,7 @@ def load_bisection(session: Session, bisection_id: str) -> schemas.BisectionView
     subject = Subject.model_validate(row.subject)
     commits = tuple(_commits(request, search, judgement))
     decided = _decision(row)
+    rolled = _rolled(decided, pairs, request, subject)
     posterior = judgement.posterior
     return schemas.BisectionView(
         **dict(_summary(row, judgement)),
@@ -51,7 +52,7 @@ def load_bisection(session: Session, bisection_id: str) -> schemas.BisectionView
         commits=commits,
         probes=tuple(_probes(pairs, search, subject)),
         next=_next_words(row, judgement, _next(pairs, judgement), commits),
-        note=row.reason or _note(pairs, judgement),
+        note=row.reason or _note(pairs, judgement) or rolled,
         page=f"/bisections/{row.id}",
     )
 
@@ -110,7 +111,8 @@ def _sentence(
     decided: BisectionDecision | None,
 ) -> str:
     if decided is None:
-        return row.reason or ("Under way." if row.listed else bisected.LISTING)
+        good = request.commits[0].revision
+        return row.reason or ("Under way." if row.listed else bisected.listing_words(good))
     named = range(decided.first or 0, (decided.last or -1) + 1)
     others = [(request.commits[one.first : one.last + 1], one.share) for one in decided.others]
     return bisected.outcome_words(
@@ -120,6 +122,7 @@ def _sentence(
         decided.share,
         decided.processes,
         others,
+        bisected.noun_of(request.commits[0].revision),
     )
 
 
@@ -201,8 +204,28 @@ def _next_words(
     if row.state != schemas.BisectionState.RUNNING:
         return ""
     if not row.listed:
-        return bisected.LISTING
+        return bisected.listing_words(commits[0].revision)
     return bisected.next_words(places, commits, judgement.stage)
+
+
+def _rolled(
+    decided: BisectionDecision | None,
+    pairs: Sequence[ProbedPair],
+    request: schemas.BisectionRequest,
+    subject: Subject,
+) -> str:
+    """Say which packages the culprit moved, by what ran at it and at its parent."""
+    if decided is None or decided.outcome not in schemas.BLAMED or decided.first is None:
+        return ""
+    if bisected.noun_of(request.commits[0].revision) == "release":
+        return ""
+    beside = [one.pair for one in pairs if one.places == (decided.last, decided.first - 1)]
+    for pair in beside:
+        if pair.baseline is not None and pair.contender is not None:
+            before, after = pair.baseline.packages, pair.contender.packages
+            if said := bisected.roll_words(before, after, subject.case.key):
+                return said
+    return ""
 
 
 def _probability(judgement: Judgement) -> float:

@@ -119,6 +119,21 @@ def test_nothing_else_is(
     assert begin(1_000) is None
 
 
+def test_a_change_between_two_versions_is_bisected_though_the_environment_made_it(
+    client: TestClient, database: Database, finding: str, begin: Begin
+) -> None:
+    end_at(database, "torch==2.10.0", "torch==2.13.0")
+    change(database, finding, cause="environment")
+    assert begin(1_000) is None, "nobody makes these versions"
+    maker = {"name": "w", "labels": {"builds.torch": "yes"}, "revisions": []}
+    assert client.put("/api/v1/workers/w", json=maker).status_code == 200
+    change(database, finding, cause="node")
+    assert begin(1_000) is None
+    change(database, finding, cause="environment")
+    begun = begin(1_000)
+    assert begun_of(database, begun)["finding"] == finding
+
+
 def test_the_newest_comes_first_and_of_one_revision_the_largest(
     database: Database, finding: str, begin: Begin
 ) -> None:

@@ -82,6 +82,31 @@ def test_ends_that_ran_the_same_code_say_so(bisecting: BisectionHand) -> None:
     assert told["note"].startswith("Both ends ran the same code")
 
 
+@pytest.mark.parametrize(("rolls_at", "told_of"), [(5, True), (4, False)])
+def test_a_culprit_that_moved_a_package_is_told_as_a_dependency_roll(
+    bisecting: BisectionHand, rolls_at: int, told_of: bool
+) -> None:
+    told = bisecting.start()
+    slower = stepped(5)
+
+    def script(lease: Any) -> Any:
+        result = slower(lease)
+        torch = "2.12.0" if int(lease.spec.revision.removeprefix("c")) >= rolls_at else "2.10.0"
+        facts = {**result.environment.facts, "sw.torch": torch}
+        return result.model_copy(update={"environment": Environment(facts=facts)})
+
+    bisecting.measure(script)
+    told = bisecting.read(told["id"])
+    assert named(told) == ("done", "culprit", 5, 5)
+    said = (
+        "A dependency roll: torch moved from 2.10.0 to 2.12.0. Search the release: "
+        f"throughline bisect torch==2.10.0..torch==2.12.0 {told['case_key']}"
+    )
+    assert told["note"] == (said if told_of else "")
+    assert (said in bisecting.gate.client.get(told["page"]).text) is told_of
+    assert faults(bisecting) == []
+
+
 def test_two_culprits_are_told_apart_and_the_larger_is_the_outcome(
     bisecting: BisectionHand,
 ) -> None:

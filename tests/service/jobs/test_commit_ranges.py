@@ -66,6 +66,25 @@ def test_a_range_is_asked_of_whoever_builds_both_ends_until_one_lists_it(
     assert introduce(client) is None
 
 
+def test_releases_are_asked_of_whoever_makes_versions_of_the_package(
+    client: TestClient, service: Database
+) -> None:
+    good, between, bad = (f"torch=={one},triton==3.6.0" for one in ("2.10.0", "2.11.0", "2.13.0"))
+    ends = {"good": good, "bad": bad}
+    makes = {"builds.torch": "yes", "builds.triton": "yes"}
+    introduce(client, labels=makes)
+    ask(service, good, bad)
+    assert introduce(client, "w2", labels={"builds.torch": "yes"}) is None
+    assert introduce(client, labels=makes) == ends
+    at = "2026-11-20T01:00:00Z"
+    told = {**ends, "commits": [{"commit": one, "at": at} for one in (between, bad)]}
+    assert introduce(client, labels=makes, listed=told) is None
+    with service.reading() as session:
+        found = commit_ranges.listed(session, good, bad)
+    assert found
+    assert [one.commit for one in found] == [between, bad]
+
+
 def test_what_nobody_asked_for_is_not_stored(client: TestClient, service: Database) -> None:
     introduce(client, listed=listed(BAD))
     assert known(service) is None
@@ -88,6 +107,11 @@ def test_a_range_that_could_not_be_listed_is_tried_again_when_it_is_asked_for_ag
         (GOOD, GOOD, "are no such two"),
         ("v1", BAD, "are no such two"),
         (GOOD, "4" * 40, "No worker that is here builds both 111111111111 and 444444444444"),
+        (GOOD, "torch==2.12.0", "are no such two"),
+        ("torch==2.10.0", "triton==3.6.0", "are no such two"),
+        ("torch==2.12.0", "torch==2.12.0", "are no such two"),
+        ("torch==2.10.0,triton==3.5.0", "torch==2.12.0,triton==3.6.0", "are no such two"),
+        ("torch==2.10.0", "torch==2.12.0", "makes both torch==2.10.0 and torch==2.12.0: name tor"),
     ],
 )
 def test_a_range_that_nobody_can_list_is_refused(

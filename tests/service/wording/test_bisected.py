@@ -10,7 +10,7 @@ from service.schemas.bisections import (
     BisectionStage,
     RangeCommit,
 )
-from service.wording.bisected import next_words, outcome_words, probably
+from service.wording.bisected import next_words, noun_of, outcome_words, probably, roll_words
 
 COMMIT = RangeCommit(revision="c5", author="Ada", title="Fuse")
 
@@ -55,6 +55,45 @@ def test_further_culprits_are_named_with_their_shares(outcome: BisectionOutcome,
     told = outcome_words(outcome, [COMMIT], 0.995, 0.66, 40, others).replace("\u00a0", " ")
     assert said in told
     assert "the change, c9 (Bob) 20.0 %, one of 2 commits up to c15 14.0 %. Probability" in told
+
+
+def test_releases_are_no_commits() -> None:
+    first, last = RangeCommit(revision="torch==2.12.0"), RangeCommit(revision="torch==2.13.0")
+
+    def told(outcome: BisectionOutcome, *named: RangeCommit, share: float = 1.0) -> str:
+        return outcome_words(outcome, named, 0.995, share, 22, noun=noun_of("torch==2.10.0"))
+
+    assert told(BisectionOutcome.CULPRIT, first).startswith("torch==2.12.0 changed it. Probab")
+    assert told(BisectionOutcome.CULPRIT, first, share=0.5).count("another release may") == 1
+    assert told(BisectionOutcome.RANGE, first, last).startswith("One of 2 releases changed it, up")
+    assert "no release between them changed it" in told(BisectionOutcome.ENVIRONMENT)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (
+            {"numpy": "2.1.0", "torch": "2.10.0+cpu", "triton": "3.5.0"},
+            {"numpy": "2.1.0", "torch": "2.12.0+cpu", "triton": "3.6.0"},
+            "A dependency roll: torch moved from 2.10.0+cpu to 2.12.0+cpu, triton moved from 3.5.0 "
+            "to 3.6.0. Search the release: throughline bisect torch==2.10.0..torch==2.12.0 "
+            "unet:full precision=bf16",
+        ),
+        (
+            {"torch": "2.12.0+cu126"},
+            {"torch": "2.12.0+cu130"},
+            "A dependency roll: torch moved from 2.12.0+cu126 to 2.12.0+cu130.",
+        ),
+        ({"torch": "2.12.0"}, {"torch": "2.12.0"}, ""),
+        ({}, {"torch": "2.12.0"}, ""),
+        ({"torch": "2.12.0"}, {"torch": "2.13.0; rm -r ~"}, ""),
+        ({"pillow": "11.0"}, {"pillow": "12.0"}, ""),
+    ],
+)
+def test_a_dependency_roll_names_what_moved_and_how_to_search_on(
+    before: dict[str, str], after: dict[str, str], said: str
+) -> None:
+    assert roll_words(before, after, "unet:full precision=bf16") == said
 
 
 def test_where_nothing_was_measured_no_probability_is_told() -> None:
