@@ -111,16 +111,7 @@ def _sentence(
 ) -> str:
     if decided is None:
         return row.reason or ("Under way." if row.listed else bisected.LISTING)
-    named = range(decided.first or 0, (decided.last or -1) + 1)
-    others = [(request.commits[one.first : one.last + 1], one.share) for one in decided.others]
-    return bisected.outcome_words(
-        decided.outcome,
-        [request.commits[place] for place in named],
-        decided.probability,
-        decided.share,
-        decided.processes,
-        others,
-    )
+    return decided.sentence(request.commits)
 
 
 def _decision(row: models.BisectionRow) -> BisectionDecision | None:
