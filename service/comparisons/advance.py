@@ -128,7 +128,7 @@ def _tell(session: Session, row: ComparisonRow, decision: Decision, now: datetim
     """Have other programs told of a decision."""
     baseline, contender = formats.revision(row.baseline), formats.revision(row.contender)
     headline = f"{contender} against {baseline}: {decision.outcome.value}"
-    told = events.Event(
+    told = events.News(
         EventKind.COMPARISON_DECIDED, headline, say(decision.sentence), row.id, row.project
     )
     events.write(session, told, now)

@@ -271,7 +271,7 @@ def record(
 def _tell(session: Session, kind: EventKind, row: FindingRow, sentence: str, now: datetime) -> None:
     """Have other programs told of a step."""
     says = read(row.says)
-    event = events.Event(
+    event = events.News(
         kind, headline_of(says), sentence, row.id, row.project, size=_size(row, says)
     )
     events.write(session, event, now)

@@ -38,12 +38,12 @@ class DeliveryRow(Base):
     event_id: Mapped[str] = mapped_column(ForeignKey("outbox_events.id"))
     sink: Mapped[str] = mapped_column(String(64))
     """The name of a sink in the operator's file, which may have lost it since."""
-    state: Mapped[str] = mapped_column(String(16))
-    attempts: Mapped[int]
+    state: Mapped[str] = mapped_column(String(16), default=DeliveryState.WAITING)
+    attempts: Mapped[int] = mapped_column(default=0)
     """Attempts begun; who raises it makes the next one."""
     due_at: Mapped[datetime]
     delivered_at: Mapped[datetime | None]
-    error: Mapped[str] = mapped_column(Text)
+    error: Mapped[str] = mapped_column(Text, default="")
     __table_args__ = (
         states("state", DeliveryState),
         UniqueConstraint("event_id", "sink"),

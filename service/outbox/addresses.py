@@ -10,7 +10,7 @@ _TRANSLATED = ip_network("64:ff9b::/96")
 """IPv4 addresses as a NAT64 gateway reads them."""
 
 
-class Refused(Exception):
+class AddressRefused(Exception):
     """The host has no address that may be connected to."""
 
 
@@ -18,16 +18,16 @@ async def resolve(host: str, port: int, *, private: bool) -> list[str]:
     """Look up the addresses of a host; all must be public unless ``private``.
 
     Raises:
-        Refused: the host is not known, or one of its addresses is not public.
+        AddressRefused: the host is not known, or one of its addresses is not public.
     """
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        raise Refused("The host's name is not known.") from None
+        raise AddressRefused("The host's name is not known.") from None
     addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
     if not private and not all(map(is_public, addresses)):
-        raise Refused("The host has a private address, and private = true is not set.")
+        raise AddressRefused("The host has a private address, and private = true is not set.")
     return addresses
 
 

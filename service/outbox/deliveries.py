@@ -54,7 +54,7 @@ def route(session: Session, sinks: Sequence[Sink], now: datetime) -> None:
 
 def test(session: Session, sink: str, now: datetime) -> str:
     """Have a test sent to one sink; the delivery's id."""
-    event = events.Event(
+    event = events.News(
         EventKind.TEST,
         headline="A test of this sink",
         sentence="Somebody asked Throughline to send a test.",
@@ -143,16 +143,7 @@ def pause_after(attempt: int) -> timedelta:
 
 
 def _add(session: Session, event_id: str, sink: str, now: datetime, place: int = 0) -> str:
-    row = DeliveryRow(
-        id=new_id(now, place),
-        event_id=event_id,
-        sink=sink,
-        state=DeliveryState.WAITING,
-        attempts=0,
-        due_at=now,
-        delivered_at=None,
-        error="",
-    )
+    row = DeliveryRow(id=new_id(now, place), event_id=event_id, sink=sink, due_at=now)
     session.add(row)
     session.flush()
     return row.id

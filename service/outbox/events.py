@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from sqlalchemy.orm import Session
@@ -14,7 +14,7 @@ _PAGES = {"finding": "findings", "comparison": "comparisons", "bisection": "bise
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class News:
     """Something that happened, in words for a reader elsewhere."""
 
     kind: EventKind
@@ -27,19 +27,9 @@ class Event:
     """Of the change, as a share of the level before; None if it has none."""
 
 
-def write(session: Session, event: Event, now: datetime, *, routed: bool = False) -> str:
+def write(session: Session, news: News, now: datetime, *, routed: bool = False) -> str:
     """Store an event, to be routed to whoever hears it unless it is ``routed``; its id."""
-    row = OutboxEvent(
-        id=new_id(now),
-        kind=event.kind,
-        at=now,
-        subject=event.subject,
-        headline=event.headline,
-        sentence=event.sentence,
-        size=event.size,
-        routed=routed,
-        project=event.project,
-    )
+    row = OutboxEvent(id=new_id(now), at=now, routed=routed, **asdict(news))
     session.add(row)
     session.flush()
     return row.id

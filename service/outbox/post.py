@@ -9,7 +9,7 @@ from ssl import SSLContext
 
 import httpx2
 
-from service.outbox.addresses import Refused, resolve
+from service.outbox.addresses import AddressRefused, resolve
 from service.outbox.messages import Message
 
 ANSWER_S = 10.0
@@ -32,7 +32,7 @@ def post(url: httpx2.URL, message: Message, *, private: bool, within_s: float = 
     """
     try:
         asyncio.run(_post(url, message, private, within_s))
-    except Refused as error:
+    except AddressRefused as error:
         raise NotDelivered(str(error)) from None
     except TimeoutError:
         raise NotDelivered(f"No answer within {within_s:g} s.") from None

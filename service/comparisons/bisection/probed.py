@@ -178,7 +178,7 @@ def _tell(
     subject = Subject.model_validate(row.subject)
     headline = f"{subject.metric} of {subject.case.key}: {outcome.replace('_', ' ')}"
     kind = models.EventKind.BISECTION_ENDED
-    events.write(session, events.Event(kind, headline, sentence, row.id, row.project), now)
+    events.write(session, events.News(kind, headline, sentence, row.id, row.project), now)
 
 
 def _change(

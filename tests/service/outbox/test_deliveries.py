@@ -42,16 +42,16 @@ def sink(url: str, name: str = "ci", **more: Any) -> Sink:
     return Sink.model_validate({"name": name, "url": url} | known | more)
 
 
-def opened(**more: Any) -> events.Event:
+def opened(**more: Any) -> events.News:
     known: dict[str, Any] = {
         "headline": "unet is 5 % slower",
         "sentence": "Since r9.",
         "size": 0.05,
     }
-    return events.Event(EventKind.FINDING_OPENED, **(known | {"subject": "f1"} | more))
+    return events.News(EventKind.FINDING_OPENED, **(known | {"subject": "f1"} | more))
 
 
-def write(database: Database, *written: events.Event) -> list[str]:
+def write(database: Database, *written: events.News) -> list[str]:
     with database.writing() as session:
         now = now_of(session)
         return [events.write(session, event, now) for event in written]
@@ -141,7 +141,7 @@ def test_an_event_of_a_change_that_is_undone_is_not_told(database: Database) -> 
 def test_a_sink_hears_what_its_rules_say(
     database: Database, rule: dict[str, Any], heard: int
 ) -> None:
-    ended = events.Event(EventKind.BISECTION_ENDED, "a", "b")
+    ended = events.News(EventKind.BISECTION_ENDED, "a", "b")
     write(database, opened(), opened(size=-0.05, project="main"), opened(size=0.01), ended)
     route(database, sink("http://127.0.0.1:1/", **rule))
     assert len(rows_of(database)) == heard

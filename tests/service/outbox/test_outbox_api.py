@@ -53,7 +53,7 @@ def database_of(client: TestClient) -> Database:
 
 
 def test_an_event_is_sent_by_the_service_that_runs(client: TestClient, receiver: Receiver) -> None:
-    event = events.Event(EventKind.FINDING_OPENED, "unet is slower", "Since r9.", "f1")
+    event = events.News(EventKind.FINDING_OPENED, "unet is slower", "Since r9.", "f1")
     with database_of(client).writing() as session:
         events.write(session, event, now_of(session))
     wait_until(lambda: client.get(f"{API}?state=delivered").json()["items"])

@@ -15,7 +15,7 @@ from builders.receiver import Receiver, receiving
 from builders.service_program import outcome, run
 
 from service.outbox import addresses
-from service.outbox.addresses import Refused, is_public, resolve
+from service.outbox.addresses import AddressRefused, is_public, resolve
 from service.outbox.messages import Message
 from service.outbox.post import NotDelivered, post
 from service.outbox.sinks import SinkKind, SinksWrong, load
@@ -145,7 +145,7 @@ def _names(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]:
 
 def test_a_name_of_which_one_address_is_private_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     _names(monkeypatch, ["1.1.1.1", "169.254.169.254"], ["1.1.1.1", "1.0.0.1"])
-    with pytest.raises(Refused):
+    with pytest.raises(AddressRefused):
         asyncio.run(resolve("hook.example.com", 443, private=False))
     found = asyncio.run(resolve("hook.example.com", 443, private=False))
     assert found == ["1.1.1.1", "1.0.0.1"]
