@@ -19,6 +19,7 @@ from service.dashboard import (
     finding_pages,
     kernels,
     modules,
+    outbox_pages,
     pages,
     series_pages,
     sign_in,
@@ -68,6 +69,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.router.routes.extend(ROUTES)
     for shown in (
         *(pages, series_pages, finding_pages, comparison_pages, bisection_pages, modules, kernels),
+        outbox_pages,
         sign_in,
     ):
         app.router.routes.extend(shown.router.routes)

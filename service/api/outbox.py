@@ -30,7 +30,7 @@ class SinkTestRequest(Contract):
 
 
 @router.get("")
-@needs(Permission.ADMIN)
+@needs(Permission.READ)
 def list_deliveries(
     session: DatabaseSession,
     state: DeliveryState | None = None,

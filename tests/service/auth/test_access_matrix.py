@@ -174,7 +174,6 @@ BEYOND_READING = {
         "PUT /thresholds",
         "PUT /schedules/{name}",
         "GET /audit",
-        "GET /outbox",
         "POST /outbox/tests",
         "POST /outbox/{delivery_id}/again",
         "GET /tokens",
