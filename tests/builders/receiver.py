@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
@@ -35,9 +37,17 @@ class Receiver:
     """Pause after each byte of an answer."""
     over: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    server: ThreadingHTTPServer | None = None
 
     def url(self, host: str = "127.0.0.1") -> str:
         return f"http://{host}:{self.port}/hook"
+
+    def use_tls(self, certificate: Path, key: Path) -> None:
+        """Expect TLS on connections from now on."""
+        assert self.server is not None
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(certificate, key)
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
 
     def ids(self) -> list[str]:
         return [one.headers["webhook-id"] for one in self.received]
@@ -49,6 +59,7 @@ def receiving() -> Iterator[Receiver]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(receiver))
     server.daemon_threads = True
     receiver.port = server.server_address[1]
+    receiver.server = server
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:

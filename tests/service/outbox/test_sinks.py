@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
+import subprocess
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from builders.receiver import Receiver, receiving
 from builders.service_program import outcome, run
 
 from service.outbox import addresses
+from service.outbox import post as sending
 from service.outbox.addresses import AddressRefused, is_public, resolve
 from service.outbox.messages import Message
 from service.outbox.post import NotDelivered, post
@@ -183,3 +187,21 @@ def test_no_log_line_holds_the_address_of_a_hook(
     with caplog.at_level(logging.INFO):
         post(httpx2.URL(receiver.url()), MESSAGE, private=True)
     assert "hook" not in caplog.text
+
+
+@pytest.mark.parametrize(("host", "taken"), [("hook.example.com", True), ("other.example", False)])
+def test_a_certificate_has_to_name_the_host_and_not_its_address(
+    receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, taken: bool
+) -> None:
+    files = ("-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "cert"))
+    made = ("-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    named = ("-subj", "/CN=hook", "-addext", "subjectAltName=DNS:hook.example.com")
+    subprocess.run(["openssl", "req", *made, *files, *named], check=True, capture_output=True)
+    receiver.use_tls(tmp_path / "cert", tmp_path / "key")
+    trusted = ssl.create_default_context(cafile=str(tmp_path / "cert"))
+    monkeypatch.setattr(sending, "_tls", lambda: trusted)
+    _names(monkeypatch, ["127.0.0.1"])
+    url = httpx2.URL(receiver.url(host).replace("http:", "https:"))
+    with nullcontext() if taken else pytest.raises(NotDelivered, match="ConnectError"):
+        post(url, MESSAGE, private=True)
+    assert len(receiver.received) == taken
