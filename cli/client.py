@@ -17,6 +17,7 @@ from cli.settings import token_for
 from service.schemas import jobs as schemas
 from service.schemas.access import NewToken, Problem
 from service.schemas.catalog import Catalog
+from service.schemas.outbox import DeliveryView
 from service.schemas.thresholds import ThresholdView
 from worker import http_exchange
 
@@ -161,6 +162,18 @@ class ServiceClient:
     def remove_threshold(self, threshold_id: str) -> None:
         """Remove a threshold."""
         self._delete(f"thresholds/{_named(threshold_id)}")
+
+    def deliveries(self, **filters: str | int | None) -> schemas.Listing[DeliveryView]:
+        """One page of what was sent to the operator's sinks."""
+        return _read(schemas.Listing[DeliveryView], self._get("outbox", filters))
+
+    def test_sink(self, sink: str) -> DeliveryView:
+        """Have a test sent to a sink."""
+        return _read(DeliveryView, self._send("POST", "outbox/tests", json={"sink": sink}))
+
+    def send_again(self, delivery_id: str) -> DeliveryView:
+        """Send a dead letter again."""
+        return _read(DeliveryView, self._send("POST", f"outbox/{_named(delivery_id)}/again"))
 
     def text(self, *path: str, **parameters: str | int | None) -> str:
         """Fetch an answer as text; the path's parts are names or ids."""

@@ -39,6 +39,7 @@ COMMANDS = {
     "jobs": "List, show and cancel jobs.",
     "findings": "List and show findings, and act on them.",
     "thresholds": "List, set and remove thresholds of findings.",
+    "outbox": "List what was sent to other programs, the newest first, or send something.",
     "schedule": "List, set, delete and fire schedules.",
     "token": "Make, list, renew and end tokens, where the service's database is.",
     "migrate": "Bring the database up to date: THROUGHLINE_DATABASE_URL, or SQLite in the state "

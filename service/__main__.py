@@ -31,6 +31,7 @@ from service.database.health import check
 from service.database.session import Database
 from service.errors import ServiceError
 from service.findings import pipeline
+from service.outbox.sinks import SinksWrong
 from service.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -52,6 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(2, f"The setting {name} is wrong: {fault['msg']}.")
     except access_mode.NobodyMayEnter as error:
         return _say(2, error.detail)
+    except SinksWrong as error:
+        return _say(2, str(error))
     except ServiceError as error:
         return _say(3, error.detail)
     except DBAPIError as error:

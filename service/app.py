@@ -19,6 +19,7 @@ from service.dashboard import (
     finding_pages,
     kernels,
     modules,
+    outbox_pages,
     pages,
     series_pages,
     sign_in,
@@ -28,6 +29,7 @@ from service.database.session import Database
 from service.http import exchange, problems, strict_route
 from service.jobs.types import Terms
 from service.maintenance.background import AnalysisProcess, Background, Unasked
+from service.outbox import sinks
 from service.settings import Settings
 
 
@@ -39,6 +41,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     """Make the application for one replica; without ``settings`` the environment's.
 
     Raises:
+        SinksWrong: the file of the outbox cannot be used.
         DatabaseUnavailable: the database's address is not understood. Whether it can be reached
             is told by ``GET /api/v1/health``.
     """
@@ -57,6 +60,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.database = Database(settings.url, settings.threads)
     app.state.checkup = Checkup(app.state.database)
     app.state.terms = terms_of(settings)
+    app.state.sinks = sinks.NOBODY if settings.outbox is None else sinks.load(settings.outbox)
     starts_analysis = settings.background and settings.role == "all"
     app.state.analysis = AnalysisProcess(settings) if starts_analysis else None
     kept = (settings.bodies_limit_b, settings.answers_limit_b)
@@ -65,6 +69,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.router.routes.extend(ROUTES)
     for shown in (
         *(pages, series_pages, finding_pages, comparison_pages, bisection_pages, modules, kernels),
+        outbox_pages,
         sign_in,
     ):
         app.router.routes.extend(shown.router.routes)
@@ -92,7 +97,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     anyio.to_thread.current_default_thread_limiter().total_tokens = tokens
     unasked = Unasked(settings.bisections, settings.backfill)
     background = Background(
-        app.state.database, app.state.terms, settings.sweep_s, app.state.analysis, unasked
+        app.state.database,
+        app.state.terms,
+        settings.sweep_s,
+        app.state.analysis,
+        unasked,
+        app.state.sinks,
     )
     if settings.background:
         background.start()

@@ -72,6 +72,8 @@ class Settings(BaseSettings):
     none begins by itself."""
     backfill: Annotated[int, Field(ge=0, le=100_000)] = 0
     """Jobs a day for the commits between two measured ones where a level changed; 0: none."""
+    outbox: Path | None = None
+    """The TOML file that names the sinks of events; without it nobody is told."""
     bodies_limit_b: Annotated[int, Field(ge=1)] = 256 * 2**20
     """For the bodies of all requests that are being read or worked on."""
     answers_limit_b: Annotated[int, Field(ge=1)] = 128 * 2**20

@@ -32,6 +32,7 @@ def upgrade() -> None:
     _comparisons()
     _findings()
     _bisections()
+    _outbox()
     _access()
     _schedules()
     _first_rows()
@@ -541,6 +542,44 @@ def _bisections() -> None:
     op.create_index("ix_bisections_finding_id", "bisections", ["finding_id"])
     op.create_index("ix_bisections_project_id", "bisections", ["project", "id"])
     op.create_index("ix_bisections_state_id", "bisections", ["state", "id"])
+
+
+def _outbox() -> None:
+    op.create_table(
+        "outbox_events",
+        sa.Column("id", sa.String(32), nullable=False),
+        sa.Column("kind", sa.String(32), nullable=False),
+        sa.Column("at", NOW, nullable=False),
+        sa.Column("subject", sa.String(32), nullable=False),
+        sa.Column("headline", sa.Text(), nullable=False),
+        sa.Column("sentence", sa.Text(), nullable=False),
+        sa.Column("size", sa.Double(), nullable=True),
+        sa.Column("routed", sa.Boolean(), nullable=False),
+        sa.Column("project", sa.String(64), server_default="", nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_outbox_events"),
+    )
+    op.create_index("ix_outbox_events_project_id", "outbox_events", ["project", "id"])
+    op.create_index("ix_outbox_events_routed_id", "outbox_events", ["routed", "id"])
+    op.create_table(
+        "outbox_deliveries",
+        sa.Column("id", sa.String(32), nullable=False),
+        sa.Column("event_id", sa.String(32), nullable=False),
+        sa.Column("sink", sa.String(64), nullable=False),
+        sa.Column("state", sa.String(16), nullable=False),
+        sa.Column("attempts", sa.Integer(), nullable=False),
+        sa.Column("due_at", NOW, nullable=False),
+        sa.Column("delivered_at", NOW, nullable=True),
+        sa.Column("error", sa.Text(), nullable=False),
+        _one_of("outbox_deliveries", "state", "waiting", "delivered", "dead"),
+        sa.ForeignKeyConstraint(
+            ["event_id"], ["outbox_events.id"], name="fk_outbox_deliveries_event_id"
+        ),
+        sa.PrimaryKeyConstraint("id", name="pk_outbox_deliveries"),
+        sa.UniqueConstraint("event_id", "sink", name="uq_outbox_deliveries_event_id_sink"),
+    )
+    op.create_index(
+        "ix_outbox_deliveries_sink_state_due_at", "outbox_deliveries", ["sink", "state", "due_at"]
+    )
 
 
 def _findings() -> None:

@@ -19,9 +19,14 @@ from service.database.prepared import session_on
 from service.database.session import Database, rows
 from service.errors import NotFound
 from service.jobs import expiry
-from service.models import ComparisonJob, ComparisonRow, ComparisonState, Job
+from service.models import ComparisonJob, ComparisonRow, ComparisonState, EventKind, Job
+from service.models.bisections import PROBES
+from service.models.confirmations import CONFIRMATIONS
+from service.outbox import events
 from service.schemas.comparisons import ComparisonRequest
 from service.schemas.gate import GOOD, Outcome
+from service.wording import formats
+from service.wording.statements import say
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +119,19 @@ def _decide(session: Session, row: ComparisonRow, decision: Decision, now: datet
         return False
     _cancel_jobs(session, row.id, now)
     log.info("comparison %s: %s", row.id, decision.outcome.value)
+    if not row.source.startswith((PROBES, CONFIRMATIONS)):  # they are steps of something larger
+        _tell(session, row, decision, now)
     return True
+
+
+def _tell(session: Session, row: ComparisonRow, decision: Decision, now: datetime) -> None:
+    """Have other programs told of a decision."""
+    baseline, contender = formats.revision(row.baseline), formats.revision(row.contender)
+    headline = f"{contender} against {baseline}: {decision.outcome.value}"
+    told = events.News(
+        EventKind.COMPARISON_DECIDED, headline, say(decision.sentence), row.id, row.project
+    )
+    events.write(session, told, now)
 
 
 def _pin(session: Session, row: ComparisonRow, request: ComparisonRequest, now: datetime) -> bool:

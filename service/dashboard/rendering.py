@@ -73,6 +73,7 @@ def render(request: Request, template: str, status: int = 200, **values: object)
         reader=reader or "",
         may_triage=reader is not None and Permission.TRIAGE in reader.may,
         may_submit=reader is not None and Permission.SUBMIT in reader.may,
+        may_administer=reader is not None and Permission.ADMIN in reader.may,
         may_sign_in=reader is READER,
         attention=getattr(request.state, "attention", 0),
         now=values.pop("now", None) or datetime.now(UTC),

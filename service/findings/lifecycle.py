@@ -16,13 +16,14 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from service.analysis.attribution import Attribution
-from service.analysis.statement import Statement, state
+from service.analysis.statement import Statement, read, state
 from service.database.session import new_id, rows
 from service.errors import Conflict, NotFound
 from service.findings.rules import ACTIVE
 from service.history.series_history import PlacedChange
-from service.models import FindingEvent, FindingRow, FindingState
-from service.wording.statements import say
+from service.models import EventKind, FindingEvent, FindingRow, FindingState
+from service.outbox import events
+from service.wording.statements import headline_of, say
 
 
 class ActionName(StrEnum):
@@ -112,6 +113,12 @@ STEPS = {
 """Everything that the history of a finding may record, in the past tense."""
 
 
+_TOLD = {
+    ActionName.WITHDRAW: EventKind.FINDING_WITHDRAWN,
+    ActionName.REOPEN: EventKind.FINDING_REOPENED,
+}
+"""Actions that other programs are told of, whoever did them."""
+
 log = logging.getLogger(__name__)
 
 SYSTEM_ACTOR = "throughline"
@@ -148,6 +155,7 @@ def open_finding(session: Session, now: datetime, says: Statement, **known: Any)
     session.add(row)
     session.flush()
     record(session, row.id, "open", now, says=says)
+    _tell(session, EventKind.FINDING_OPENED, row, say(says), now)
     log.warning("finding %s: %s", row.id, say(says))
     return row.id
 
@@ -175,6 +183,9 @@ def act(
     closed_at = None if action.to in ACTIVE else now
     _change(session, row, {"state": action.to, "closed_at": closed_at})
     record(session, finding_id, name, now, actor=actor, detail=detail)
+    recovered = name == ActionName.RESOLVE and actor == SYSTEM_ACTOR
+    if kind := EventKind.FINDING_RECOVERED if recovered else _TOLD.get(ActionName(name)):
+        _tell(session, kind, row, f"{actor} {action.past}{detail and f': {detail}'}", now)
 
 
 def plan(
@@ -208,6 +219,8 @@ def plan(
         f"{name.removesuffix('_on')}: {value or 'none'}" for name, value in values.items()
     )
     record(session, finding_id, "plan", now, actor=actor, detail=said)
+    if values.get("owner"):
+        _tell(session, EventKind.FINDING_ASSIGNED, row, f"{actor} planned: {said}", now)
 
 
 def attributed(attribution: Attribution) -> dict[str, Any]:
@@ -253,6 +266,24 @@ def record(
     event.says = None if says is None else says.stored()
     session.add(event)
     session.flush()
+
+
+def _tell(session: Session, kind: EventKind, row: FindingRow, sentence: str, now: datetime) -> None:
+    """Have other programs told of a step."""
+    says = read(row.says)
+    event = events.News(
+        kind, headline_of(says), sentence, row.id, row.project, size=_size(row, says)
+    )
+    events.write(session, event, now)
+
+
+def _size(row: FindingRow, says: Statement) -> float | None:
+    headline = says.facts.get("headline")
+    if row.share is None and isinstance(headline, Statement):
+        most = headline.facts["most"]
+        assert isinstance(most, float)
+        return most
+    return row.share
 
 
 def _seen(session: Session, finding_id: str, version: int | None) -> FindingRow:

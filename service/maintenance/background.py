@@ -18,6 +18,8 @@ from service.comparisons import bisection
 from service.database.session import Database, now_of
 from service.jobs import backfill, expiry, schedules, types
 from service.jobs.types import Terms
+from service.outbox import couriers
+from service.outbox.sinks import NOBODY, Sinks
 from service.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -57,12 +59,15 @@ class Background:
         every_s: float,
         analysis: AnalysisProcess | None = None,
         unasked: Unasked | None = None,
+        sinks: Sinks = NOBODY,
     ) -> None:
         self._database = database
         self._terms = terms
         self._every_s = every_s
         self._analysis = analysis
         self._unasked = unasked or Unasked()
+        self._sinks = sinks
+        self._couriers = couriers.Couriers(database, sinks, every_s)
         self._clock = WallClock(terms.lease / 4)
         self._deaf = True
         """Whether heartbeats may have been missed since the last look; so it is at the start."""
@@ -74,11 +79,13 @@ class Background:
     def start(self) -> None:
         """Forgive what was missed while no service ran, then look regularly."""
         self._thread.start()
+        self._couriers.start()
 
     def stop(self) -> None:
-        """End the analysis process and the thread; returns when its transaction is over."""
+        """End the analysis process and the threads; returns when their transactions are over."""
         self._stop.set()
         self._thread.join()
+        self._couriers.stop()
         if self._analysis is not None:
             self._analysis.end()
 
@@ -100,6 +107,8 @@ class Background:
         for slot in fired:
             log.info("schedule %s fired its slot of %s", slot.schedule, slot.due_at)
         self._compare()
+        if self._sinks.sink:
+            couriers.route(self._database, self._sinks)
         self._begin()  # last: whoever waits for an answer comes before what nobody asked for
 
     def _begin(self) -> None:

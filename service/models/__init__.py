@@ -17,6 +17,7 @@ from service.models.jobs import (
     Submission,
     WorkerRow,
 )
+from service.models.outbox import DeliveryRow, OutboxEvent
 from service.models.probes import WriteProbe
 from service.models.results import (
     CommitRangeRow,
@@ -32,6 +33,7 @@ from service.models.thresholds import ThresholdRow
 from service.schemas.bisections import BisectionState
 from service.schemas.comparisons import ComparisonState
 from service.schemas.findings import FindingState
+from service.schemas.outbox import DeliveryState, EventKind
 
 __all__ = [
     "NAMING",
@@ -49,9 +51,12 @@ __all__ = [
     "ComparisonState",
     "ConfirmationRow",
     "ConfirmationState",
+    "DeliveryRow",
+    "DeliveryState",
     "Eligibility",
     "EnrolmentRow",
     "EnvironmentRow",
+    "EventKind",
     "Exclusion",
     "FindingEvent",
     "FindingRow",
@@ -61,6 +66,7 @@ __all__ = [
     "Job",
     "JobEvent",
     "LabelSet",
+    "OutboxEvent",
     "PendingAnalysis",
     "Point",
     "ProjectOwned",

@@ -11,6 +11,9 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from service.models.columns import Base, states
 
+CONFIRMATIONS = "confirmation:"
+"""How the source of a confirmation's comparison begins."""
+
 
 class ConfirmationState(StrEnum):
     """The state of a suspicion; all but the first are final."""

@@ -24,6 +24,7 @@ OWNED: Sequence[type[models.ProjectOwned]] = (
     models.ComparisonRow,
     models.FindingRow,
     models.Job,
+    models.OutboxEvent,
     models.ResultRow,
     models.Schedule,
     models.SeriesRow,
@@ -33,6 +34,7 @@ OWNED: Sequence[type[models.ProjectOwned]] = (
 THROUGH: Mapping[type[models.Base], tuple[_Column, _Column]] = {
     models.Attempt: (models.Attempt.job_id, models.Job.id),
     models.ConfirmationRow: (models.ConfirmationRow.series_id, models.SeriesRow.id),
+    models.DeliveryRow: (models.DeliveryRow.event_id, models.OutboxEvent.id),
     models.Exclusion: (models.Exclusion.result_id, models.ResultRow.id),
     models.FindingEvent: (models.FindingEvent.finding_id, models.FindingRow.id),
     models.FindingSeries: (models.FindingSeries.finding_id, models.FindingRow.id),

@@ -178,6 +178,7 @@ def store(client: TestClient, finding: str) -> Stored:
         "/workers",
         "/schedules",
         "/thresholds",
+        "/outbox",
     ]
     return Stored(plant.strangers, pages, own[0])
 

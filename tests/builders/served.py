@@ -91,7 +91,7 @@ def wait_until(reached: Callable[[], bool]) -> None:
 @contextmanager
 def serving(database_url: str, **settings: Any) -> Iterator[Served]:
     """Serve as the service's own process does, until the block ends."""
-    chosen = Settings(database_url=database_url, background=False, **settings)
+    chosen = Settings(**{"database_url": database_url, "background": False} | settings)
     app = create_app(chosen)
     listener = listen(chosen.host, 0)
     server = Server(configuration(app, chosen))

@@ -26,6 +26,7 @@ from service.database.session import Database, rows
 from service.errors import NotFound, ServiceError
 from service.history import revisions
 from service.models.bisections import PROBES
+from service.outbox import events
 from service.schemas.bisections import BisectionRequest, BisectionState, OtherCulprit
 from service.wording.bisected import noun_of
 
@@ -104,7 +105,8 @@ def _take_commits(session: Session, row: models.BisectionRow, now: datetime) -> 
         nobody = "no worker that builds both ends listed them within a day."
         what = f"{noun_of(known.bad)}s"
         reason = f"Its {what} could not be listed: {known.reason or nobody}"
-        _change(session, row, state=BisectionState.CANCELLED, decided_at=now, reason=reason)
+        if _change(session, row, state=BisectionState.CANCELLED, decided_at=now, reason=reason):
+            _tell(session, row, "no outcome", reason, now)
 
 
 def _ask(
@@ -171,7 +173,21 @@ def _decide(
     )
     ended = {"state": BisectionState.DONE, "decided_at": now}
     log.info("bisection %s: %s", row.id, decision.outcome.value)
-    return _change(session, row, **ended, decision=decision.model_dump(mode="json"))
+    if not _change(session, row, **ended, decision=decision.model_dump(mode="json")):
+        return False
+    commits = BisectionRequest.model_validate(row.request).commits
+    _tell(session, row, decision.outcome.value, decision.sentence(commits), now)
+    return True
+
+
+def _tell(
+    session: Session, row: models.BisectionRow, outcome: str, sentence: str, now: datetime
+) -> None:
+    """Have other programs told how a bisection ended."""
+    subject = Subject.model_validate(row.subject)
+    headline = f"{subject.metric} of {subject.case.key}: {outcome.replace('_', ' ')}"
+    kind = models.EventKind.BISECTION_ENDED
+    events.write(session, events.News(kind, headline, sentence, row.id, row.project), now)
 
 
 def _change(

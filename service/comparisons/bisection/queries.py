@@ -113,17 +113,7 @@ def _sentence(
     if decided is None:
         good = request.commits[0].revision
         return row.reason or ("Under way." if row.listed else bisected.listing_words(good))
-    named = range(decided.first or 0, (decided.last or -1) + 1)
-    others = [(request.commits[one.first : one.last + 1], one.share) for one in decided.others]
-    return bisected.outcome_words(
-        decided.outcome,
-        [request.commits[place] for place in named],
-        decided.probability,
-        decided.share,
-        decided.processes,
-        others,
-        bisected.noun_of(request.commits[0].revision),
-    )
+    return decided.sentence(request.commits)
 
 
 def _decision(row: models.BisectionRow) -> BisectionDecision | None:

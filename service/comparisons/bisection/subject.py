@@ -10,7 +10,8 @@ from pydantic import Field, FiniteFloat
 
 from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Case, Contract, Direction, Name, Protocol
-from service.schemas.bisections import BisectionOutcome, OtherCulprit
+from service.schemas.bisections import BisectionOutcome, OtherCulprit, RangeCommit
+from service.wording.bisected import noun_of, outcome_words
 
 AT_OLD_LEVEL = 0.35
 """A value lies at the old level if it is within this share of the way to the new one."""
@@ -84,3 +85,16 @@ class BisectionDecision(Contract):
     share: FiniteFloat | None
     processes: int
     others: tuple[OtherCulprit, ...] = ()
+
+    def sentence(self, commits: Sequence[RangeCommit]) -> str:
+        """Say it of the bisection's commits, in their order."""
+        named = range(self.first or 0, (self.last or -1) + 1)
+        return outcome_words(
+            self.outcome,
+            [commits[place] for place in named],
+            self.probability,
+            self.share,
+            self.processes,
+            [(commits[one.first : one.last + 1], one.share) for one in self.others],
+            noun_of(commits[0].revision),
+        )

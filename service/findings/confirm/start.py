@@ -30,6 +30,7 @@ from service.history.analysis import Histories
 from service.history.changes import ALIKE
 from service.history.queries import name_of
 from service.history.series_history import SeriesHistory
+from service.models.confirmations import CONFIRMATIONS
 from service.schemas.comparisons import ComparisonRequest
 from service.schemas.findings import FindingKind
 from service.schemas.gate import Side
@@ -48,7 +49,6 @@ SHARE_OF_EFFECT = 0.75
 """Revisions that surely differ by less than this part of what was suspected do not differ as it
 did; the smaller the part, the more pairs every fluke costs."""
 LEAST_MARGIN, LARGEST_MARGIN = 0.002, 0.2
-SOURCE = "confirmation"
 
 
 def begin(
@@ -175,7 +175,7 @@ def ask(
         protocol={**spec["protocol"], "trace": False},  # its own measurement's trace is enough
         timeout_s=spec["timeout_s"],
         duet=False,  # each side's result stands for itself beside those of the history
-        source=f"{SOURCE}:{row.id}",
+        source=f"{CONFIRMATIONS}{row.id}",
         project=series.project or None,
     )
     return comparisons.start(session, request, now).comparison_id

@@ -25,9 +25,11 @@ from sqlalchemy import select, update
 from benchmarks.contracts import JobSpec, Lease
 from service.analysis.statement import state
 from service.auth.permissions import MAY, Permission, TokenKind
+from service.database.session import now_of
 from service.findings import pipeline
 from service.models import (
     ChangeRow,
+    DeliveryRow,
     FindingRow,
     FindingSeries,
     Job,
@@ -36,6 +38,7 @@ from service.models import (
     SeriesRow,
     Submission,
 )
+from service.outbox import deliveries
 
 API = "/api/v1"
 THINGS = ("own", "foreign", "missing")
@@ -131,6 +134,9 @@ TABLE: dict[str, Row] = {
     "PUT /schedules/{name}": one(200, missing=200),
     "DELETE /schedules/{name}": one(204),
     "POST /schedules/{name}/fire": one(201),
+    "GET /outbox": Row(),
+    "POST /outbox/tests": Row(201),
+    "POST /outbox/{delivery_id}/again": one(),
     "GET /tokens": Row(),
     "POST /tokens": Row(201),
     "POST /tokens/{token_id}/rotate": one(),
@@ -168,6 +174,8 @@ BEYOND_READING = {
         "PUT /thresholds",
         "PUT /schedules/{name}",
         "GET /audit",
+        "POST /outbox/tests",
+        "POST /outbox/{delivery_id}/again",
         "GET /tokens",
         "POST /tokens",
         "POST /tokens/{token_id}/revoke",
@@ -187,6 +195,13 @@ SCHEDULE = {
 }
 THRESHOLD = {"least_effect": 0.03, "actor": "ann", "reason": "noisy"}
 ATTEMPT = "/jobs/{job_id}/attempts/{number}/"
+SINKS = """
+address = "https://perf.example.com"
+[[sink]]
+name = "ci"
+kind = "slack"
+url = "https://chat.example.com/1"
+"""
 SECRET = "The foreign finding's sentence."
 
 
@@ -333,7 +348,7 @@ class World:
         absent = dict.fromkeys(
             (
                 *("submission_id", "job_id", "result_id", "series_id", "comparison_id"),
-                *("bisection_id", "finding_id", "threshold_id"),
+                *("bisection_id", "finding_id", "threshold_id", "delivery_id"),
             ),
             ABSENT,
         ) | {"digest": "0" * 64, "name": "none", "number": "1", "token_id": "0" * 16}
@@ -354,10 +369,18 @@ class World:
             self._schedule(thing)
         if path.startswith("/thresholds/"):
             self._threshold(thing)
+        if path.endswith("/again"):
+            ids["delivery_id"] = self._dead_letter()
         if path.endswith("/actions"):
             with self.doorman.database.writing() as session:
                 session.execute(update(FindingRow).values(state="open"))
         return ids
+
+    def _dead_letter(self) -> str:
+        with self.doorman.database.writing() as session:
+            made = deliveries.test(session, "ci", now_of(session))
+            session.execute(update(DeliveryRow).values(state="dead"))
+        return made
 
     def _asked(self, call: str, thing: str, ids: dict[str, str]) -> dict[str, Any]:
         """Body, query and headers of a call that would be good if it is allowed."""
@@ -386,6 +409,7 @@ class World:
             "PUT /thresholds": THRESHOLD,
             "POST /tokens": {"kind": "read", "name": "wall"},
             "POST /enrolments": {"worker": "w3"},
+            "POST /outbox/tests": {"sink": "ci"},
         }
         queries = {
             "GET /changes": {"baseline": "r1", "contender": "r1"},
@@ -408,7 +432,9 @@ class World:
 @contextmanager
 def serving(database_url: str, folder: Path) -> Iterator[World]:
     unlimited = {"failures_per_min": 0.0, "requests_per_s": 0.0}
-    with guarded(database_url, folder, **unlimited) as doorman:
+    sinks = folder / "outbox.toml"
+    sinks.write_text(SINKS)
+    with guarded(database_url, folder, **unlimited, outbox=sinks) as doorman:
         yield World(doorman)
 
 

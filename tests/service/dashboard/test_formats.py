@@ -114,5 +114,5 @@ def test_a_share_that_rounds_to_nothing_has_no_sign() -> None:
     assert [plain(formats.share(one)) for one in (-0.0004, 0.0, -0.0123)] == [
         "0.0 %",
         "0.0 %",
-        "−1.2 %",
+        "\u22121.2 %",
     ]

@@ -1,0 +1,65 @@
+"""The routes of the outbox: what was sent to the operator's sinks."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Request
+from pydantic import StringConstraints
+
+from benchmarks.contracts import Contract
+from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Now
+from service.api.openapi import problems
+from service.api.router import noun
+from service.auth import audit
+from service.auth.permissions import Permission, needs
+from service.errors import NotFound
+from service.models import DeliveryRow
+from service.outbox import deliveries
+from service.outbox.sinks import Sinks
+from service.schemas.jobs import Listing
+from service.schemas.outbox import DeliveryState, DeliveryView
+
+router = noun("/outbox", "outbox")
+
+
+class SinkTestRequest(Contract):
+    """The sink that gets a test."""
+
+    sink: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$", max_length=64)]
+
+
+@router.get("")
+@needs(Permission.READ)
+def list_deliveries(
+    session: DatabaseSession,
+    state: DeliveryState | None = None,
+    cursor: Cursor = None,
+    limit: Limit = 100,
+) -> Listing[DeliveryView]:
+    """List the deliveries of events to sinks, the newest first."""
+    conditions = () if state is None else (DeliveryRow.state == state,)
+    page = deliveries.list_deliveries(session, *conditions, after=cursor, limit=limit)
+    return Listing.of(page)
+
+
+@router.post("/tests", status_code=201, responses=problems(404))
+@needs(Permission.ADMIN)
+def send_test(
+    body: SinkTestRequest, request: Request, session: DatabaseSession, now: Now
+) -> DeliveryView:
+    """Have a test sent to a sink within seconds."""
+    sinks: Sinks = request.app.state.sinks
+    if sinks.named(body.sink) is None:
+        raise NotFound("THROUGHLINE_OUTBOX names no such sink.")
+    made = deliveries.test(session, body.sink, now)
+    audit.made(session, made)
+    return deliveries.load(session, made)
+
+
+@router.post("/{delivery_id}/again", responses=problems(404, 409))
+@needs(Permission.ADMIN)
+def send_again(delivery_id: Id, session: DatabaseSession, now: Now) -> DeliveryView:
+    """Send a dead letter again, with all its attempts."""
+    deliveries.again(session, delivery_id, now)
+    return deliveries.load(session, delivery_id)

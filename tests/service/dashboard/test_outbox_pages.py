@@ -1,0 +1,32 @@
+"""The page of the outbox says what was sent, and offers to send a dead letter again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from builders.html_page import faults, links
+from fastapi.testclient import TestClient
+from sqlalchemy import update
+
+from service.database.session import now_of
+from service.models import DeliveryRow
+from service.outbox import deliveries
+
+
+def test_a_dead_letter_is_shown_with_its_error_and_a_button(empty_pages: TestClient) -> None:
+    assert "Nothing was sent yet" in empty_pages.get("/outbox").text
+    assert "/outbox" in links(empty_pages.get("/findings").text)
+    app: Any = empty_pages.app
+    with app.state.database.writing() as session:
+        first, _ = (deliveries.test(session, name, now_of(session)) for name in ("chat", "ci"))
+        dead = update(DeliveryRow).where(DeliveryRow.id == first)
+        session.execute(dead.values(state="dead", error="It answered 500: <b>", attempts=10))
+    text = empty_pages.get("/outbox").text
+    assert faults(text) == []
+    assert "10 attempts" in text
+    assert "It answered 500: &lt;b&gt;" in text
+    assert text.count("Send again") == 1
+    path = f"/api/v1/outbox/{first}/again"
+    assert f'data-send="POST {path}"' in text
+    assert empty_pages.post(path, json={}).status_code == 200, "as the page's script sends it"
+    assert "Send again" not in empty_pages.get("/outbox").text

@@ -1,0 +1,207 @@
+"""What the operator's file may say, and which addresses are connected to."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+import subprocess
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from builders.receiver import Receiver, receiving
+from builders.service_program import outcome, run
+
+from service.outbox import addresses
+from service.outbox import post as sending
+from service.outbox.addresses import AddressRefused, is_public, resolve
+from service.outbox.messages import Message
+from service.outbox.post import NotDelivered, post
+from service.outbox.sinks import SinkKind, SinksWrong, load
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+GOOD = f"""
+address = "https://perf.example.com"
+
+[[sink]]
+name = "ci"
+kind = "webhook"
+url = "https://ci.example.com/hooks/1"
+secret = "{SECRET}"
+events = ["finding.opened", "finding.recovered"]
+project = "main"
+least = 0.03
+
+[[sink]]
+name = "chat"
+kind = "slack"
+url = "env:CHAT_HOOK"
+"""
+MESSAGE = Message({"Content-Type": "application/json"}, b"{}")
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as one:
+        yield one
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CHAT_HOOK", "https://chat.example.com/services/T0/B0")
+    return tmp_path / "outbox.toml"
+
+
+def test_a_file_names_sinks_and_secrets_may_be_kept_elsewhere(path: Path) -> None:
+    (path.parent / "key").write_text(f"{SECRET}\n")
+    path.write_text(GOOD.replace(f'"{SECRET}"', f'"file:{path.parent}/key"'))
+    ci, chat = load(path).sink
+    assert (len(ci.key), ci.least, len(ci.events)) == (24, 0.03, 2)
+    assert chat.address.host == "chat.example.com"
+    assert chat.kind is SinkKind.SLACK
+    assert len(chat.events) == 8
+    assert "T0" not in repr(chat)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("https://ci", "http://ci", "must begin with https://"),
+        ("https://ci", "ftp://ci", "must be https://HOST/"),
+        ("https://ci", "https://me:pw@ci", "without a user"),
+        ("whsec_", "", "must be whsec_ and 24 to 64 bytes"),
+        ("whsec_MfKQ9r8G", "whsec_", "must be whsec_ and 24 to 64 bytes"),
+        ('secret = "', '# "', "a webhook needs a secret"),
+        ("env:CHAT_HOOK", "env:NO_SUCH", "the variable NO_SUCH, which is not set"),
+        ("env:CHAT_HOOK", "file:/no/such", "the file /no/such, which cannot be read"),
+        ("finding.opened", "finding.exploded", "sink 1 events"),
+        ('"chat"', '"ci"', "two sinks have the same name"),
+        ("least = 0.03", "least = 3", "less than 1"),
+        ("least =", "at_least =", "at_least"),
+        ("[[sink]]", "[[sink]", "is not TOML"),
+        ("https://perf.example.com", "perf.example.com", "address"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_a_sentence_without_its_secrets(
+    path: Path, old: str, new: str, said: str
+) -> None:
+    assert old in GOOD
+    path.write_text(GOOD.replace(old, new, 1))
+    with pytest.raises(SinksWrong) as caught:
+        load(path)
+    assert said in str(caught.value)
+    assert "MfKQ9r8G" not in str(caught.value)
+    assert "hooks/1" not in str(caught.value)
+
+
+def test_a_service_with_a_wrong_file_does_not_start(tmp_path: Path, sqlite_url: str) -> None:
+    path = tmp_path / "missing.toml"
+    code, said = outcome(run(DATABASE_URL=sqlite_url, OUTBOX=str(path)))
+    assert (code, said) == (2, f"{path} cannot be read: No such file or directory.\n")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("127.0.0.1", "127.9.9.9", "0.0.0.0", "10.1.2.3", "172.16.0.1", "192.168.1.1"),
+        *("169.254.169.254", "100.64.0.1", "224.0.0.1", "239.1.1.1", "255.255.255.255"),
+        *("::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "ff02::1"),
+        *("::ffff:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::7f00:1", "2002:7f00:1::"),
+    ],
+)
+def test_addresses_inside_a_network_are_private(address: str) -> None:
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize("address", ["1.1.1.1", "2606:4700::1111", "::ffff:1.1.1.1"])
+def test_addresses_of_the_internet_are_public(address: str) -> None:
+    assert is_public(address)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "localhost", "2130706433", "0x7f.1", "127.1"],
+)
+def test_a_private_address_is_refused_however_it_is_written(receiver: Receiver, host: str) -> None:
+    url = httpx2.URL(receiver.url(host))
+    with pytest.raises(NotDelivered, match="private = true is not set"):
+        post(url, MESSAGE, private=False)
+    assert receiver.received == []
+
+
+def _names(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]:
+    """Let a resolver give these addresses, one list a question; gives the questions."""
+    asked: list[str] = []
+    given = iter(answers)
+
+    def getaddrinfo(host: str, port: int, *_: Any, **__: Any) -> list[Any]:
+        asked.append(host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, port)) for one in next(given)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    return asked
+
+
+def test_a_name_of_which_one_address_is_private_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    _names(monkeypatch, ["1.1.1.1", "169.254.169.254"], ["1.1.1.1", "1.0.0.1"])
+    with pytest.raises(AddressRefused):
+        asyncio.run(resolve("hook.example.com", 443, private=False))
+    found = asyncio.run(resolve("hook.example.com", 443, private=False))
+    assert found == ["1.1.1.1", "1.0.0.1"]
+
+
+def test_the_address_that_was_checked_is_the_one_connected_to(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that resolves otherwise a moment later (DNS rebinding) is not asked again."""
+    asked = _names(monkeypatch, ["127.0.0.2", "127.0.0.1"], ["1.1.1.1"])
+    monkeypatch.setattr(addresses, "is_public", lambda one: one.startswith("127.0.0."))
+    post(httpx2.URL(receiver.url("hook.example.com")), MESSAGE, private=False)
+    [one] = receiver.received
+    assert one.headers["host"] == f"hook.example.com:{receiver.port}"
+    assert [name for name in asked if name == "hook.example.com"] == ["hook.example.com"]
+
+
+def test_a_proxy_of_the_environment_is_not_asked(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    post(httpx2.URL(receiver.url()), MESSAGE, private=True)
+    assert len(receiver.received) == 1
+
+
+def test_a_name_that_nobody_knows_is_told() -> None:
+    with pytest.raises(NotDelivered, match="name is not known"):
+        post(httpx2.URL("https://no-such-host.invalid/x"), MESSAGE, private=True)
+
+
+def test_no_log_line_holds_the_address_of_a_hook(
+    receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        post(httpx2.URL(receiver.url()), MESSAGE, private=True)
+    assert "hook" not in caplog.text
+
+
+@pytest.mark.parametrize(("host", "taken"), [("hook.example.com", True), ("other.example", False)])
+def test_a_certificate_has_to_name_the_host_and_not_its_address(
+    receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, taken: bool
+) -> None:
+    files = ("-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "cert"))
+    made = ("-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    named = ("-subj", "/CN=hook", "-addext", "subjectAltName=DNS:hook.example.com")
+    subprocess.run(["openssl", "req", *made, *files, *named], check=True, capture_output=True)
+    receiver.use_tls(tmp_path / "cert", tmp_path / "key")
+    trusted = ssl.create_default_context(cafile=str(tmp_path / "cert"))
+    monkeypatch.setattr(sending, "_tls", lambda: trusted)
+    _names(monkeypatch, ["127.0.0.1"])
+    url = httpx2.URL(receiver.url(host).replace("http:", "https:"))
+    with nullcontext() if taken else pytest.raises(NotDelivered, match="ConnectError"):
+        post(url, MESSAGE, private=True)
+    assert len(receiver.received) == taken
