@@ -66,12 +66,13 @@ class Net(nn.Module):
         return loss
 
     def _report(self, loss: Tensor) -> None:
-        self.steps += 1
+        self.steps += 1  # here alone: a compiled step would be compiled anew for each number
         if self.steps % EVERY == 0:
             print(f"loss {loss.item():.3f}", end="\r")
 
     def _fragment(self, device: torch.device) -> None:
         """Hold every other one of blocks that grow from step to step."""
+        self.steps += 1
         grown = [(size + self.steps % 7) * 2**20 for size in SIZES_MIB * 8]
         made = [torch.empty(size, dtype=torch.uint8, device=device) for size in grown]
         self.kept = made[::2]
