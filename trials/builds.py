@@ -1,9 +1,9 @@
 """Measures how soon a commit is ready to run: with a lock file that was seen, and with a new one.
 
-``python -m trials.builds FILE [--rounds 5] [--requires torch==2.13.0 ...]`` makes a repository
-whose ``uv.lock`` has these packages, builds its first commit so that uv's cache has their wheels,
-and then commits in turn whose lock is the same and whose lock is another with the same packages. A
-line for each build is appended to FILE. uv finds packages as its own settings say.
+``PYTHONPATH=.:tests python -m trials.builds FILE [--requires torch==2.13.0 ...]`` makes a
+repository whose ``uv.lock`` has these packages, builds its first commit so that uv's cache has
+their wheels, and then commits in turn whose lock is the same and whose lock is another with the
+same packages. A line for each build is appended to FILE. uv finds packages as its own settings say.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from builders.repository import git
 
 from worker.targets.builds import Builds
 from worker.targets.definitions import Repository
@@ -74,15 +76,6 @@ def change(origin: Path, number: int, *, new_lock: bool) -> str:
     git(origin, "add", "--all")
     git(origin, "commit", "--quiet", "--message", f"Change number {number}")
     return git(origin, "rev-parse", "HEAD")
-
-
-def git(place: Path, *words: str) -> str:
-    """Run git in ``place``; returns what it printed."""
-    identity = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-    done = subprocess.run(
-        ["git", *identity, *words], cwd=place, capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 import subprocess
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
+from builders import repository
 
 from cli.exits import Exit, Stop
 from cli.revision import checked_out, commit_named, fork_point, given_or_checked_out, of_today
@@ -83,12 +85,7 @@ def test_the_day_names_the_revision_where_there_is_no_commit() -> None:
 
 
 def test_a_branch_is_compared_with_where_it_left_the_main_branch(tmp_path: Path) -> None:
-    def git(*words: str) -> str:
-        who = ("-c", "user.name=A", "-c", "user.email=a@example.org")
-        command = ["git", *who, *words]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
-
+    git = partial(repository.git, tmp_path)
     git("init", "--quiet", "--initial-branch=main")
     assert fork_point(tmp_path) is None
     for message in ("one", "two"):

@@ -24,7 +24,7 @@ from worker.targets import builds as made
 from worker.targets import releases, upstream
 from worker.targets.builds import Builds
 from worker.targets.commands import BuildFailed, Unbuildable
-from worker.targets.definitions import BadTargets, Upstream, read
+from worker.targets.definitions import Upstream, read
 from worker.targets.target import builds_of
 
 HERE = Path(__file__).parent
@@ -319,24 +319,6 @@ def test_the_command_builds_ahead_and_says_how_long_it_took(
 
 
 # The file
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("[upstream]", "upstream.packages: Field required"),
-        ("[upstream]\npackages = []", "at least 1 item"),
-        ('[upstream]\npackages = ["evil"]', "must be one of numpy, torch, torchvision, triton"),
-        ('[upstream]\npackages = ["torch"]\nindex = "-c x"', "must begin with one of https://"),
-        ('[targets.upstream]\ngit = "/x"', "upstream is built in"),
-    ],
-)
-def test_a_wrong_file_says_what_is_wrong(tmp_path: Path, text: str, says: str):
-    file = tmp_path / "targets.toml"
-    file.write_text(text)
-    with pytest.raises(BadTargets, match=r"targets\.toml") as told:
-        read(file)
-    assert says in str(told.value)
 
 
 def test_commits_and_versions_stand_in_one_file(tmp_path: Path, settings: Settings):

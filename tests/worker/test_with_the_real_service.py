@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 import threading
 from contextlib import contextmanager
+from functools import partial
 
 import httpx2
 import pytest
 import uvicorn
+from builders import repository
 
 from service.app import create_app
 from service.database.migrate import upgrade
@@ -157,12 +158,7 @@ def test_a_second_worker_of_one_name_ends_and_takes_no_job(
 def test_a_schedule_follows_a_ref_that_the_worker_fetches(real, worker, acting, tmp_path):
     origin = tmp_path / "origin"
 
-    def git(*arguments: str) -> str:
-        identity = ("-c", "user.name=A", "-c", "user.email=a@example.org")
-        command = ["git", *identity, "-C", str(origin), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
-
+    git = partial(repository.git, origin)
     origin.mkdir()
     git("init", "--quiet", "--initial-branch=main")
     (origin / "link").symlink_to("/etc/passwd")

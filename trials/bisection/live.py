@@ -11,13 +11,14 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from builders.repository import git
 
 from benchmarks.contracts import Result
 from trials.agreement.planted import Kind
@@ -95,7 +96,7 @@ def repository(place: Path, copied: int) -> Sequence[str]:
     """
     package = place / "nanocopy"
     package.mkdir(parents=True)
-    _git(place, "init", "--quiet", "--initial-branch=main")
+    git(place, "init", "--quiet", "--initial-branch=main")
     text = (ROOT / "benchmarks" / "workloads" / "nanogpt.py").read_text(encoding="utf-8")
     (package / "__init__.py").touch()
     ids = []
@@ -103,9 +104,9 @@ def repository(place: Path, copied: int) -> Sequence[str]:
         after = AFTER.format(copied=copied if number >= CULPRIT else 0, piece=PIECE_B)
         code = f"{text}{after}\nREVISION = {number}\n"
         (package / "bench.py").write_text(code, encoding="utf-8")
-        _git(place, "add", "--all")
-        _git(place, "commit", "--quiet", "--message", f"Change number {number}")
-        ids.append(_git(place, "rev-parse", "HEAD"))
+        git(place, "add", "--all")
+        git(place, "commit", "--quiet", "--message", f"Change number {number}")
+        ids.append(git(place, "rev-parse", "HEAD"))
     return ids
 
 
@@ -116,14 +117,6 @@ def _step_s(checkout: Path, options: argparse.Namespace) -> float:
         if replicate.full:
             return replicate.full.p50_s
     raise SystemExit(f"The copy cannot be measured: {result.reason}")
-
-
-def _git(place: Path, *words: str) -> str:
-    identity = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-    done = subprocess.run(
-        ["git", *identity, *words], cwd=place, capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,6 +28,7 @@ from typing import Any
 
 import httpx2
 import psutil
+from builders.repository import LOCK, PROJECT, git
 
 from service.database.migrate import upgrade
 from service.database.session import Database
@@ -45,15 +45,6 @@ NAME = "builder"
 HALVES = ("checkouts/*/*.part*", "environments/*.part", "mirrors/**/*.lock", "mirrors/**/tmp_*")
 REACH_S, LIMIT_S, GONE_S = 4.0, 120.0, 10.0
 """Waits for a place to be reached, for anything else, and for orphans to end."""
-PROJECT = '[project]\nname = "x"\nversion = "0"\nrequires-python = ">=3.11"\n'
-LOCK = """version = 1
-requires-python = ">=3.11"
-
-[[package]]
-name = "x"
-version = "0"
-source = { virtual = "." }
-"""
 MEASURES = """
 import hashlib, random
 
@@ -161,18 +152,18 @@ class Origin:
         self._folder = folder
         self.culprit = count // 2 + 1
         self.bare = folder / "origin.git"
-        self._git("init", "--quiet", "--initial-branch=main", str(folder / "origin"))
+        git(folder, "init", "--quiet", "--initial-branch=main", str(folder / "origin"))
         self._checkout = folder / "origin"
         self.commits = [self._commit(place) for place in range(count + 1)]
-        self._git("clone", "--quiet", "--bare", str(self._checkout), str(self.bare))
+        git(folder, "clone", "--quiet", "--bare", str(self._checkout), str(self.bare))
 
     def move(self) -> None:
         """Push one more commit to a branch, so that there is something to fetch."""
         (self._checkout / "other").write_bytes(os.urandom(2**18))
-        self._git("-C", str(self._checkout), "add", "--all")
+        git(self._checkout, "add", "--all")
         self._commit_all("other")
         there = (str(self.bare), "+HEAD:refs/heads/other")
-        self._git("-C", str(self._checkout), "push", "--quiet", *there)
+        git(self._checkout, "push", "--quiet", *there)
 
     def _commit(self, place: int) -> str:
         package = self._checkout / "benchmarks"
@@ -192,17 +183,12 @@ class Origin:
         step_s = 0.103 if place >= self.culprit else 0.1
         manifest = {"files": files, "step_s": step_s}
         (self._checkout / "manifest.json").write_text(json.dumps(manifest))
-        self._git("-C", str(self._checkout), "add", "--all")
+        git(self._checkout, "add", "--all")
         return self._commit_all(f"Change number {place}")
 
     def _commit_all(self, message: str) -> str:
-        self._git("-C", str(self._checkout), "commit", "--quiet", "--message", message)
-        return self._git("-C", str(self._checkout), "rev-parse", "HEAD")
-
-    def _git(self, *arguments: str) -> str:
-        identity = ("-c", "user.name=A", "-c", "user.email=a@example.org")
-        command = ["git", *identity, "-c", "commit.gpgsign=false", *arguments]
-        return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+        git(self._checkout, "commit", "--quiet", "--message", message)
+        return git(self._checkout, "rev-parse", "HEAD")
 
 
 class Trial:

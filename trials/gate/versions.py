@@ -84,7 +84,8 @@ def pack_all(wheels: Path) -> None:
         seen.add((name, extra))
         with suppress(PackageNotFoundError):  # an optional one, or one of another platform
             found = distribution(name)
-            pack(found, wheels, found.version, {})
+            if not extra:  # each name stands without an extra, too
+                pack(found, wheels, found.version, {})
             left += _required(found, extra)
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders.repository import git
 
-from tests.worker.targets.origin import KEEP_B, Commit, git
+from tests.worker.targets.origin import KEEP_B, Commit
 from worker.targets.builds import Builds
 from worker.targets.definitions import Repository
 

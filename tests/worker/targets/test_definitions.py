@@ -22,6 +22,11 @@ from worker.targets.definitions import BadTargets
         ('[targets.a]\ngit = "/x"\nrefs = ["--upload-pack=id"]', "should match pattern"),
         ('[targets.a]\ngit = "/x"\ncommand = "id"', "Extra inputs are not permitted"),
         ("[targets", "is no TOML"),
+        ("[upstream]", "upstream.packages: Field required"),
+        ("[upstream]\npackages = []", "at least 1 item"),
+        ('[upstream]\npackages = ["evil"]', "must be one of numpy, torch, torchvision, triton"),
+        ('[upstream]\npackages = ["torch"]\nindex = "-c x"', "must begin with one of https://"),
+        ('[targets.upstream]\ngit = "/x"', "upstream is built in"),
     ],
 )
 def test_a_wrong_file_says_what_is_wrong(tmp_path: Path, text: str, says: str):

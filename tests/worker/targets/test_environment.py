@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders.repository import LOCK, PROJECT
 
-from tests.worker.targets.origin import LOCK, PROJECT, Commit
+from tests.worker.targets.origin import Commit
 from worker.targets.builds import Builds
 from worker.targets.commands import BuildFailed, Unbuildable
 

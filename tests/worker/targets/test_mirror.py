@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders.repository import git
 
 from benchmarks.contracts import MOST_HEADS, Worker
-from tests.worker.targets.origin import Commit, git
+from tests.worker.targets.origin import Commit
 from worker.targets import builds as made
 from worker.targets import commands
 from worker.targets import mirror as mirrors

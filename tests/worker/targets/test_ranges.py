@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders.repository import git
 
 from benchmarks.contracts import CommitRange, ListedRange, Worker
-from tests.worker.targets.origin import Commit, git
+from tests.worker.targets.origin import Commit
 from worker.targets import mirror as mirrors
 from worker.targets.builds import Builds
 

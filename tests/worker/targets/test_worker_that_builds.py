@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from builders.repository import LOCK
 from pydantic import ValidationError
 
 from benchmarks.contracts import Status
@@ -17,7 +18,7 @@ from cli.commands.worker import build as build_command
 from cli.exits import Exit
 from cli.exits import Stop as CommandStop
 from tests.worker.miniature import eventually
-from tests.worker.targets.origin import LOCK, Commit
+from tests.worker.targets.origin import Commit
 from worker import runner
 from worker.heartbeat import Cause
 from worker.runner import Runner
