@@ -13,6 +13,7 @@ from benchmarks.contracts.commits import (
     CommitRange,
     ListedCommit,
     ListedRange,
+    is_commit,
 )
 from benchmarks.contracts.compilation import Compilation
 from benchmarks.contracts.duet import Duet, DuetSide, Turn
@@ -186,6 +187,7 @@ __all__ = [
     "Worker",
     "Workload",
     "excess",
+    "is_commit",
     "leading",
     "line",
     "workload_of",

@@ -5,23 +5,30 @@ The service asks them of a worker that builds both ends.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from benchmarks.contracts import pins, values
 
+_COMMIT = "[0-9a-f]{40}"
 MOST_COMMITS = 1_000
 """Commits, or releases, of a range that is listed or bisected."""
 Commit = Annotated[
     str,
-    Field(max_length=100, pattern=rf"^([0-9a-f]{{40}}|{pins.PATTERN})$"),
+    Field(max_length=100, pattern=f"^({_COMMIT}|{pins.PATTERN})$"),
     values.Worded(
         "must be the whole id of a commit, 40 digits of 0-9 and a-f, or a version such as "
         "torch==2.12.0"
     ),
 ]
 """A commit, or versions of packages, that a worker builds."""
+
+
+def is_commit(revision: str) -> bool:
+    """Return True if a revision is the whole id of a commit."""
+    return re.fullmatch(_COMMIT, revision) is not None
 
 
 class CommitRange(values.Contract):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -11,13 +10,12 @@ from functools import partial
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from benchmarks.contracts import AttemptState
+from benchmarks.contracts import AttemptState, is_commit
 from benchmarks.contracts.pins import UPSTREAM, needed_by, pins_of
 from service.models import Attempt, ComparisonRow, ComparisonState, WorkerRow
 from service.models.project_filter import EVERYBODYS, revisions_seen
 from service.schemas.comparisons import ComparisonRequest
 
-_COMMIT = re.compile("[0-9a-f]{40}")
 NAMED = 10
 """Revisions that a sentence lists; a worker may have hundreds."""
 Deployed = Mapping[str, Sequence[str] | None]
@@ -131,7 +129,7 @@ def _has(row: WorkerRow, request: ComparisonRequest, *, fetching: bool) -> Seque
     asked = (request.baseline, request.contender)
     made = [one for one in asked if pins_of(one) and needed_by(one).items() <= row.labels.items()]
     builds = fetching and row.targets and set(row.targets) != {UPSTREAM}
-    commits = [one for one in asked if builds and _COMMIT.fullmatch(one)]
+    commits = [one for one in asked if builds and is_commit(one)]
     return [*row.revisions, *made, *commits]
 
 

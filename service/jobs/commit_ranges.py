@@ -3,14 +3,13 @@ is no git and no index here."""
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from typing import cast
 
 from sqlalchemy import ColumnElement, Table, select, update
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import CommitRange, ListedCommit, ListedRange
+from benchmarks.contracts import CommitRange, ListedCommit, ListedRange, is_commit
 from benchmarks.contracts.pins import needed_by, package_between
 from service.database.session import insert_if_absent, rows
 from service.errors import Invalid
@@ -19,7 +18,6 @@ from service.models import CommitRangeRow as _Range
 from service.models import WorkerRow
 
 _RANGES = cast(Table, _Range.__table__)
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def ask(session: Session, good: str, bad: str, now: datetime) -> _Range:
@@ -43,7 +41,7 @@ def ask(session: Session, good: str, bad: str, now: datetime) -> _Range:
 def why_not(session: Session, good: str, bad: str, now: datetime) -> str:
     """Say why no worker that is here lists the commits between two revisions; empty if one does."""
     package = package_between(good, bad)
-    commits = good != bad and _COMMIT.fullmatch(good) and _COMMIT.fullmatch(bad)
+    commits = good != bad and is_commit(good) and is_commit(bad)
     if not (package or commits):
         return (
             "Workers list what lies between two commits, or two versions of one package, and "
