@@ -144,7 +144,7 @@ def _load() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # Above all levels: else torch's profiler writes "USDT:" lines, which look like trouble.
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
-    gc.disable()  # to look through what is only being made took a quarter of the time
+    gc.disable()  # collections during the imports took a quarter of their time
     importlib.import_module("benchmarks.measure.session")
     # The first optimizer imports it, compiled or not: seconds that are none of a first step's.
     importlib.import_module("torch._dynamo")

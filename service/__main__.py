@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 
 if __name__ == "__main__":
-    gc.disable()  # to look through what is only being imported takes a fifth of the start
+    gc.disable()  # collections during the imports take a fifth of the start
 
 import argparse
 import logging
@@ -80,7 +80,7 @@ def _serve(settings: Settings) -> int:
     from service.http.server import listen, serve  # noqa: PLC0415
 
     app = create_app(settings)
-    gc.freeze()  # later collections look at none of what stays as long as the process
+    gc.freeze()  # later collections skip what stays as long as the process
     gc.enable()
     check(app.state.database)
     access_mode.check(app.state.database, settings)

@@ -44,7 +44,7 @@ from service.schemas.findings import Cause, Certainty
 log = logging.getLogger(__name__)
 
 SOURCE = "backfill:"
-"""How the source of its submissions begins; the schedule's name follows."""
+"""Prefix of the source of its submissions; the schedule's name follows."""
 PRIORITY = -100
 """After everything else that waits."""
 DAY = timedelta(days=1)
@@ -65,7 +65,7 @@ class Gap:
     schedule: str
     project: str
     like: JobSpec
-    """How the bad one was measured."""
+    """Spec of the job that measured the bad one."""
     cases: dict[str, Case] = field(default_factory=dict)
     """Those whose level changed, by key."""
 

@@ -31,7 +31,7 @@ _JobRow: TypeAlias = Row[*tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class AlreadyMeasured:
-    """What a schedule need not submit again."""
+    """Cases of a commit that a schedule need not submit again."""
 
     cases: frozenset[str] = frozenset()
     """Keys of the cases that were measured."""

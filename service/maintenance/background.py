@@ -38,7 +38,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Unasked:
-    """What a day may measure without being asked for; 0 is nothing."""
+    """Daily budgets of work that nobody asked for; 0 allows none."""
 
     bisections: int = 0
     """Processes of bisections."""

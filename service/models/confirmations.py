@@ -12,7 +12,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from service.models.columns import Base, states
 
 CONFIRMATIONS = "confirmation:"
-"""How the source of a confirmation's comparison begins."""
+"""Prefix of the source of a confirmation's comparison."""
 
 
 class ConfirmationState(StrEnum):

@@ -24,7 +24,7 @@ class OutboxEvent(ProjectOwned, Base):
     headline: Mapped[str] = mapped_column(Text)
     sentence: Mapped[str] = mapped_column(Text)
     size: Mapped[float | None]
-    """Of the change, as a share; None if it has none."""
+    """Size of the change, as a share; None if the event has none."""
     routed: Mapped[bool]
     """Whether its deliveries were made."""
     __table_args__ = (Index(None, "routed", "id"), Index(None, "project", "id"))

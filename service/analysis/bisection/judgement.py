@@ -49,7 +49,7 @@ class Judgement:
 
     stage: BisectionStage
     posterior: Posterior | None
-    """Of the largest culprit; None where an end cannot be measured."""
+    """Posterior of the largest culprit; None if an end cannot be measured."""
     next: tuple[int, int] | None = None
     """The commit to measure, and the one beside it."""
     outcome: BisectionOutcome | None = None
@@ -77,7 +77,7 @@ class _Part:
     steps: tuple[Step, ...]
     """Those of the known culprits; places of the posterior are without them."""
     size: float
-    """What the culprit has to explain; zero while nothing was measured."""
+    """Change that the culprit has to explain, as the logarithm of a ratio."""
     found: Posterior
 
     @property
@@ -97,8 +97,7 @@ def judged(search: Search) -> Judgement:
         return judgement
     if judgement.named:
         return _done(judgement)
-    groups = _Part(search, (), 0.0, found).groups
-    parent, last = groups[found.leading]
+    parent, last = found.ends[found.leading : found.leading + 2]
     return replace(
         judgement,
         stage=BisectionStage.DONE,

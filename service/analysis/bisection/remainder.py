@@ -1,4 +1,4 @@
-"""What is left of a change once a culprit is known: its size, and the search without its step.
+"""Searches for whoever made the part of a change that known culprits leave.
 
 The step of a culprit goes from its parent to it. Without it both count as one place, and only the
 probes that do not hold one side of it beside the other tell of the others.
