@@ -17,9 +17,10 @@ from benchmarks.workload import Batch, Context, Recipe
 
 ITEM = "row"
 _SIZE = {"batch": 64, "rows": 1_024, "width": 1_024, "blocks": 8}
-KINDS = ("clean", "copy", "wait", "break", "fragments", "module")
+KINDS = ("clean", "copy", "wait", "break", "fragments", "module", "hidden")
 PRESETS = {kind: {**_SIZE, "kind": number} for number, kind in enumerate(KINDS)}
-PRESETS |= {"tiny": {"batch": 8, "rows": 32, "width": 64, "blocks": 8, "kind": 2}}
+_TINY = {"batch": 8, "rows": 32, "width": 64, "blocks": 8}
+PRESETS |= {"tiny": {**_TINY, "kind": 2}, "tiny-break": {**_TINY, "kind": 3}}
 SAMPLES = 256
 EVERY = 10
 """Steps from one wait to the next, as of a loss that is printed."""
@@ -50,7 +51,7 @@ class Net(nn.Module):
         super().__init__()
         self.kind, self.steps = kind, 0
         self.kept: list[Tensor] = []
-        waste = _cloned if kind == "copy" else _broken if kind == "break" else _same
+        waste = _WASTES.get(kind, _same)
         slow = SLOW if kind == "module" else -1
         self.blocks = nn.Sequential(
             *(Block(width, waste, 2 if place == slow else 1) for place in range(blocks))
@@ -89,6 +90,15 @@ def _cloned(x: Tensor) -> Tensor:
 def _broken(x: Tensor) -> Tensor:
     torch._dynamo.graph_break()
     return x
+
+
+def _hidden(x: Tensor) -> Tensor:
+    """Count values: the kernel's launch needs the largest one, which it reads back by itself."""
+    torch.bincount((x.detach()[0, 0, :8] > 0).long())
+    return x
+
+
+_WASTES = {"copy": _cloned, "break": _broken, "hidden": _hidden}
 
 
 def loss(model: nn.Module, batch: Batch) -> Tensor:

@@ -201,6 +201,14 @@ class Profile(Contract):
     or under 5 us; None where the trace tells no sizes."""
     idle_s: dict[Name, Seconds] = Field(default_factory=dict, max_length=20)
     """Idle seconds per step: host_wait (launched too late), kernel_gap (under 30 us), other."""
+    uncaptured_s: Seconds = 0.0
+    """Device seconds per step of what runs in compiled frames and outside of their graphs, because
+    the compiler broke the frame there."""
+    uncaptured_host_s: Seconds | None = None
+    """Seconds per step of the host there, checks of guards included; None where nothing was
+    compiled."""
+    uncaptured_idle_s: Seconds | None = None
+    """The part of them in which the device did nothing."""
     exposed_communication_s: Seconds = 0.0
     """Per step: communication while nothing else ran."""
     operations: tuple[Operation, ...] = Field(default=(), max_length=100)

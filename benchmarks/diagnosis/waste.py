@@ -87,8 +87,21 @@ def breaks(replicates: Sequence[Replicate]) -> list[str]:
     reason = max(compiled.breaks, key=compiled.breaks.__getitem__)
     return [
         f"Let the compiler see the step whole: it broke it {sum(compiled.breaks.values()):,} "
-        f"times, most often because of: {reason[:300]}. What that costs is not known."
+        f"times, most often because of: {reason[:300]}. {_cost_of_breaks(replicates)}"
     ]
+
+
+def _cost_of_breaks(replicates: Sequence[Replicate]) -> str:
+    profiles = (one.profile for one in replicates if one.profile is not None)
+    known = next((one for one in profiles if one.uncaptured_idle_s is not None), None)
+    if known is None or known.uncaptured_idle_s is None or not known.step_s:
+        return "What that costs is not known."
+    idle, eager = known.uncaptured_idle_s, known.uncaptured_s
+    return (
+        f"Outside of its graphs the device works {_milliseconds(eager)} of each step "
+        f"({eager / known.step_s:.1%}), eagerly, and waits {_milliseconds(idle)} "
+        f"({idle / known.step_s:.1%}) for the host."
+    )
 
 
 def _cost(seconds: float, step_s: float) -> str:

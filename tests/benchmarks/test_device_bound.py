@@ -246,6 +246,18 @@ def test_a_broken_graph_is_named_with_its_line_where_the_device_waits_for_the_ho
     assert suggested(a_profile(0.098, MATRIX), compilation=broken) == []
 
 
+def test_a_broken_graph_tells_what_the_device_does_and_awaits_outside_of_its_graphs() -> None:
+    seen = {"uncaptured_s": 0.02, "uncaptured_host_s": 0.07, "uncaptured_idle_s": 0.03}
+    broken = Compilation(graphs=3, breaks={"print at net.py:4": 2})
+    idle = busy_host(a_profile(0.040, MATRIX).model_copy(update={**seen, "step_s": 0.1}))
+    idle = idle.model_copy(update={"compilation": broken})
+    assert diagnose((idle,), H200).suggestions[0].sentence == (
+        "Let the compiler see the step whole: it broke it 2 times, most often because of: print at "
+        "net.py:4. Outside of its graphs the device works 20 ms of each step (20.0%), eagerly, and "
+        "waits 30 ms (30.0%) for the host."
+    )
+
+
 def test_time_that_a_full_queue_holds_the_host_is_not_time_that_it_needs() -> None:
     held = a_pass(0.1, enqueue_s=0.099, drained=0.0)
     profile = a_profile(0.08, MATRIX)

@@ -239,13 +239,14 @@ class Bench:
 
     cache: Path
     recipe: Callable[[Case, Context], Recipe] = recipe
+    device: str = "cpu"
 
     def long(self, case: Case = BF16, trainer: Trains = Trainer, seed: int = 0) -> LongParity:
-        context = Context(torch.device("cpu"), self.cache, seed=seed)
+        context = Context(torch.device(self.device), self.cache, seed=seed)
         return LongRun(case, 32, context, {}, self.recipe, trainer=trainer).compared()
 
     def short(self, case: Case, trainer: Trains) -> ParityStatus:
-        context = Context(torch.device("cpu"), self.cache)
+        context = Context(torch.device(self.device), self.cache)
         check = Check(case, context, {}, self.recipe)
         check.follow(trainer(self.recipe(case, context), context.device))
         return check.verdict().status
@@ -266,6 +267,17 @@ def test_a_fault_that_works_late_is_found_only_over_many_steps(
     told = bench.long(case, fault)
     assert told.status is LongParityStatus.WORSE, told.reason
     assert FAULT <= told.parts_at <= FAULT + 40, told.reason
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("fault", [ForgetsSecondMoments, LosesUpdates, MakesNan])
+def test_on_a_gpu_a_fault_that_works_late_is_found_too(tmp_path: Path, fault: Trains) -> None:
+    bench = Bench(tmp_path, device="cuda")
+    assert bench.short(BF16, fault) is ParityStatus.PASS
+    told = bench.long(BF16, fault)
+    assert told.status is LongParityStatus.WORSE, told.reason
+    assert FAULT <= told.parts_at <= FAULT + 40, told.reason
+    assert bench.long(BF16).status is LongParityStatus.NO_WORSE
 
 
 @pytest.mark.parametrize("seed", [0, 7])

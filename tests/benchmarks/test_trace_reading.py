@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.contracts import Profile
 from benchmarks.measure.profile import reading, timeline
+from benchmarks.measure.profile.generated import Traffic, traffic
 from benchmarks.measure.profile.kinds import kind_of
 from benchmarks.measure.profile.origins import Origin, Origins
 from benchmarks.measure.profile.reading import Unreadable
@@ -239,3 +240,56 @@ def test_a_recorded_trace_of_a_cpu_is_read_whole() -> None:
     assert profile.step_s is not None
     assert 0 < profile.busy_s <= profile.step_s
     assert sum(profile.seconds.values()) == pytest.approx(profile.busy_s, rel=0.02)
+
+
+def test_what_runs_in_a_compiled_frame_outside_of_its_graphs_is_told() -> None:
+    events: list[Event] = []
+    for number in range(3):
+        at = 1_000.0 * number
+        events += [
+            step(number, at, 1_000.0),
+            span("cpu_op", "Torch-Compiled Region: 0/0", at + 10.0, 400.0),
+            span("cpu_op", "Torch-Compiled Region: 1/0", at + 60.0, 340.0),
+            span("cpu_op", "## Call CompiledFxGraph f00 ##", at + 20.0, 30.0),
+            *(launch(10 * number + 1, at + 25.0), kernel(10 * number + 1, at + 30.0, 100.0)),
+            *(launch(10 * number + 2, at + 200.0), kernel(10 * number + 2, at + 210.0, 50.0)),
+            *(launch(10 * number + 3, at + 600.0), kernel(10 * number + 3, at + 610.0, 50.0)),
+        ]
+    profile = read(*events)
+    assert profile.uncaptured_s == pytest.approx(50e-6), "not the graph's, not the optimizer's"
+    assert profile.uncaptured_host_s == pytest.approx((400.0 - 30.0) * 1e-6)
+    # Busy from 30 to 130 and from 210 to 260: of 10 to 20 and 50 to 410 what lies outside.
+    idle_us = (210.0 - 130.0) + (410.0 - 260.0) + 10.0
+    assert profile.uncaptured_idle_s == pytest.approx(idle_us * 1e-6, abs=6e-6)
+
+
+def test_a_step_that_nothing_compiled_tells_no_graphs() -> None:
+    profile = read(*steps_of(ONE, ONE))
+    assert profile.uncaptured_s == 0
+    assert profile.uncaptured_host_s is None
+
+
+def test_a_generated_kernel_moves_what_its_arguments_hold() -> None:
+    name = "triton_poi_fused_add_relu_0"
+    arguments = {
+        "Input type": ["c10::BFloat16", "float", "bool", "Scalar"],
+        "Input Dims": [[4, 8], [4, 8], [4, 8], []],
+        "Input Strides": [[8, 1], [0, 1], [8, 1], []],
+    }
+    shaped = [
+        span("cpu_op", name, 0.0, 5.0, **{**arguments, "Input Strides": []}),
+        span("cpu_op", "triton_tem_fused_mm_1", 0.0, 5.0, **arguments),
+    ]
+    assert traffic(shaped) == {}
+    moved = traffic([span("cpu_op", name, 0.0, 5.0, **arguments)])
+    assert moved == {name: Traffic(32 * 2 + 8 * 4 + 32, "bf16")}
+
+
+def test_a_generated_kernel_has_the_traffic_of_its_calls() -> None:
+    name = "triton_poi_fused_add_0"
+    events = [step(1, 0.0, 1_000.0)]
+    for number in range(3):
+        events += [launch(number, 10.0 * number), kernel(number, 50.0 * number + 5, 10.0, name)]
+    profile = reading.read(timeline.read(events), None, {name: Traffic(100.0, "fp32")})
+    (operation,) = profile.operations
+    assert (operation.flops, operation.moved_b, operation.arithmetic) == (0.0, 300.0, "fp32")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from benchmarks.contracts import KernelTime, Operation, Profile
 from benchmarks.contracts.profile import MOST_KERNEL_TIMES
+from benchmarks.measure.profile.generated import Traffic
 from benchmarks.measure.profile.origins import Origins
-from benchmarks.measure.profile.timeline import DeviceSpan, Span, Timeline
+from benchmarks.measure.profile.timeline import DeviceSpan, Span, Timeline, union
 
 GAP_S = 30e-6
 """Longest pause that a device needs from one kernel to the next (HTA's rule)."""
@@ -26,11 +28,16 @@ class Unreadable(ValueError):
     """A trace without usable steps; the message says why in one sentence."""
 
 
-def read(timeline: Timeline, origins: Origins | None = None) -> Profile:
+def read(
+    timeline: Timeline,
+    origins: Origins | None = None,
+    generated: Mapping[str, Traffic] = MappingProxyType({}),
+) -> Profile:
     """Return the profile of a timeline in steady state, per step.
 
     The window goes from the first kernel of the first step to the first kernel of the last one:
-    whole periods, however far the host was ahead. ``origins`` are of an eager step.
+    whole periods, however far the host was ahead. ``origins`` are of an eager step; ``generated``
+    is the traffic of one call of each kernel that a compiler wrote.
     """
     starts, end = _window(timeline)
     window, periods = (starts[0], end), len(starts)
@@ -50,7 +57,9 @@ def read(timeline: Timeline, origins: Origins | None = None) -> Profile:
         small_s=_small_s(work, periods),
         idle_s={cause: s / periods for cause, s in _idle(work, window, timeline.on_gpu).items()},
         exposed_communication_s=max(0.0, length(busy) - length(silent)) / periods,
-        operations=_operations(work, periods, origins or Origins()),
+        operations=_operations(work, periods, origins or Origins(), generated),
+        **_uncaptured(timeline, busy, window),
+        uncaptured_s=sum(item.self_s for item in work if item.uncaptured) / periods,
         kernel_times=_kernel_times(work, starts),
     )
 
@@ -99,17 +108,6 @@ def _cut(work: Iterable[DeviceSpan], window: Span) -> list[Span]:
     return [(max(w.start_s, window[0]), min(w.end_s, window[1])) for w in work]
 
 
-def union(spans: Iterable[Span]) -> list[Span]:
-    """The spans joined where they overlap or touch, in order."""
-    joined: list[Span] = []
-    for start, end in sorted(spans):
-        if joined and start <= joined[-1][1]:
-            joined[-1] = joined[-1][0], max(joined[-1][1], end)
-        else:
-            joined.append((start, end))
-    return joined
-
-
 def length(spans: Iterable[Span]) -> float:
     """Sum of the spans' lengths."""
     return sum(end - start for start, end in spans)
@@ -136,8 +134,34 @@ def _idle(work: Sequence[DeviceSpan], window: Span, on_gpu: bool) -> dict[str, f
     return idle
 
 
+def _uncaptured(timeline: Timeline, busy: Sequence[Span], window: Span) -> dict[str, float]:
+    """Seconds per step of the host in compiled frames and outside of their graphs, and the part of
+    them in which the device idles."""
+    first, last = timeline.steps[0][0], timeline.steps[-1][0]
+    if len(timeline.steps) == 1:
+        last = timeline.steps[0][1]
+    spans = [span for span in timeline.uncaptured if first <= span[0] < last]
+    if not spans:
+        return {}
+    periods = max(1, len(timeline.steps) - 1)
+    edges = [window[0], *(edge for span in busy for edge in span), window[1]]
+    idle = list(zip(edges[::2], edges[1::2], strict=True))
+    shared = (_overlap(span, gap) for span in spans for gap in idle)
+    return {
+        "uncaptured_host_s": length(spans) / periods,
+        "uncaptured_idle_s": sum(shared) / periods,
+    }
+
+
+def _overlap(one: Span, other: Span) -> float:
+    return max(0.0, min(one[1], other[1]) - max(one[0], other[0]))
+
+
 def _operations(
-    work: Sequence[DeviceSpan], periods: int, origins: Origins
+    work: Sequence[DeviceSpan],
+    periods: int,
+    origins: Origins,
+    generated: Mapping[str, Traffic],
 ) -> tuple[Operation, ...]:
     """The most expensive operations, each split over the lines that asked for it."""
     spans: dict[str, list[DeviceSpan]] = defaultdict(list)
@@ -148,6 +172,7 @@ def _operations(
         for name, items in spans.items()
         for operation in _split(_whole(name, items, periods), name, origins)
     )
+    operations = (_with_traffic(one, generated.get(one.name)) for one in operations)
     return tuple(sorted(operations, key=lambda operation: -operation.self_s)[:TOP])
 
 
@@ -163,6 +188,14 @@ def _whole(name: str, items: Sequence[DeviceSpan], periods: int) -> Operation:
         blocks_per_sm=_mean((item.blocks_per_sm, item.self_s) for item in items),
         occupancy=_mean((item.occupancy, item.self_s) for item in items),
     )
+
+
+def _with_traffic(operation: Operation, traffic: Traffic | None) -> Operation:
+    if traffic is None or operation.moved_b is not None:
+        return operation
+    moved_b = traffic.moved_b * operation.calls
+    update = {"flops": 0.0, "moved_b": moved_b, "arithmetic": traffic.arithmetic}
+    return operation.model_copy(update=update)
 
 
 def _mean(weighted: Iterable[tuple[float | None, float]]) -> float | None:

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from benchmarks.measure.conditions import allocator_retries, device_allocations
 from benchmarks.measure.failures import first_line
 from benchmarks.measure.profile import (
     copies,
+    generated,
     memory_formats,
     origins,
     periodic,
@@ -88,7 +90,7 @@ def _observed(
     except Exception as error:  # such as too little memory for an eager step
         return noted(profiled, "The eager step could not be watched", error)
     demands, waits = observation.stored()
-    operations = reading.read(steady, known).operations
+    operations = reading.read(steady, known, _generated(trainer, ring)).operations
     update: dict[str, Any] = {"operations": operations, "demands": demands}
     update |= {"synchronizations": waits, "notes": (*profiled.notes, *observation.notes)}
     if not compilation.graphs() and profiled.step_s is not None:
@@ -161,13 +163,23 @@ def _copies(
     return tuple(sorted(found, key=lambda copy: -copy.self_s))
 
 
-def traced(device: torch.device, steps: Callable[[], None]) -> list[dict[str, Any]]:
+def _generated(trainer: Trainer, ring: Sequence[Batch]) -> dict[str, generated.Traffic]:
+    """What the kernels of a compiled step move; its shapes are not recorded while it is timed."""
+    if trainer.device.type != "cuda" or trainer.recipe.compile_options is None:
+        return {}
+    step = partial(trainer.step, ring[0])
+    return generated.traffic(traced(trainer.device, step, shapes=True))
+
+
+def traced(
+    device: torch.device, steps: Callable[[], object], *, shapes: bool = False
+) -> list[dict[str, Any]]:
     """Return the trace events of ``steps`` and of all work that they queue."""
     with tempfile.TemporaryDirectory(prefix="tl-") as folder:
         path = Path(folder) / "trace.json"
         with (
             _without_advice(),
-            torch.profiler.profile(activities=activities(device)) as profiler,
+            torch.profiler.profile(activities=activities(device), record_shapes=shapes) as profiler,
         ):
             steps()
             drain(device)

@@ -21,6 +21,11 @@ _DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 _RUNTIME = frozenset({"cuda_runtime", "cuda_driver"})
 _HOST = frozenset({"cpu_op", "user_annotation"})
 _GRAPH_LAUNCH = "GraphLaunch"
+_FRAME = "Torch-Compiled Region"
+"""Prefix of the span around a frame that `torch.compile` took over: its graphs, and whatever else
+runs between them."""
+_GRAPHS = ("CompiledFunction", "## Call CompiledFxGraph")
+"""Prefixes of the spans around one of its graphs."""
 
 Event = Mapping[str, Any]
 Span = tuple[float, float]
@@ -52,6 +57,12 @@ class DeviceSpan:
         """Its kind, as `kind_of` tells it."""
         return kind_of(self.name, self.stack)
 
+    @property
+    def uncaptured(self) -> bool:
+        """Whether it was launched within a compiled frame and outside of its graphs."""
+        graphs = any(name.startswith(_GRAPHS) for name in self.stack)
+        return not graphs and any(name.startswith(_FRAME) for name in self.stack)
+
 
 @dataclass(frozen=True)
 class Timeline:
@@ -66,6 +77,8 @@ class Timeline:
     graphed: bool
     """Whether a CUDA graph was launched: then no kernel tells which operator it came from."""
     on_gpu: bool
+    uncaptured: tuple[Span, ...] = ()
+    """Spans of the host within a compiled frame and outside of its graphs."""
 
 
 @dataclass(slots=True)
@@ -95,7 +108,38 @@ def read(events: Iterable[Event]) -> Timeline:
         launches=tuple(sorted(_s(float(e["ts"]), zero_us) for e in calls)),
         graphed=any(_GRAPH_LAUNCH in e["name"] for e in calls),
         on_gpu=bool(device),
+        uncaptured=tuple((_s(a, zero_us), _s(b, zero_us)) for a, b in _uncaptured(host_spans)),
     )
+
+
+def _uncaptured(host_spans: Iterable[Event]) -> Iterator[Span]:
+    for thread in threads(host_spans).values():
+        frames = union(_span(e) for e in thread if e["name"].startswith(_FRAME))
+        graphs = union(_span(e) for e in thread if e["name"].startswith(_GRAPHS))
+        yield from (span for frame in frames for span in _without(frame, graphs))
+
+
+def _without(span: Span, parts: Sequence[Span]) -> Iterator[Span]:
+    """What is left of ``span`` without ``parts``, which are in order and do not overlap."""
+    start, end = span
+    for part in parts:
+        if start < part[0] < end:
+            yield start, part[0]
+        if part[0] < end:
+            start = max(start, part[1])
+    if start < end:
+        yield start, end
+
+
+def union(spans: Iterable[Span]) -> list[Span]:
+    """The spans joined where they overlap or touch, in order."""
+    joined: list[Span] = []
+    for start, end in sorted(spans):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
+        else:
+            joined.append((start, end))
+    return joined
 
 
 def _span(event: Event) -> Span:
