@@ -45,6 +45,14 @@ def read() -> Compilation | None:
     )
 
 
+def arguments() -> dict[str, tuple[str, ...]]:
+    """Return the names of the arguments of each Triton kernel that Inductor wrote and loaded."""
+    cache = getattr(sys.modules.get("torch._inductor.codecache"), "PyCodeCache", None)
+    loaded = [item for module in getattr(cache, "modules", ()) for item in vars(module).items()]
+    named = ((name, getattr(getattr(one, "fn", None), "arg_names", None)) for name, one in loaded)
+    return {name: tuple(map(str, names)) for name, names in named if names}
+
+
 def _compiler() -> ModuleType | None:
     return sys.modules.get("torch._dynamo.utils")
 

@@ -127,6 +127,31 @@ def test_a_wait_that_cuda_reported_too_is_told_once() -> None:
     assert again.waits == {wait: 1}
 
 
+def test_a_wait_that_comes_now_and_then_is_not_said_to_come_in_each_step(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice in the steps that are watched: no period, and surely not every step."""
+    monkeypatch.setattr(periodic, "STEPS", 16)
+    line = next(iter(recording.profile(printing(10), RING).synchronizations), None)
+    assert line is None
+    here = f"test_periodic_waits.py:{line_of_here('print(out.item())').rpartition(':')[2]}"
+    seen = Observation()
+    trainer = printing(10)
+    periodic.watch(trainer, RING, seen)
+    (what, source) = next(iter(_waits_of(printing(1))))
+    assert source.endswith(here)
+    reported = Observation(waits=Counter({("a call that waits for the device", source): 1}))
+    periodic.watch(printing(10), RING, reported)
+    assert (reported.waits, reported.every) == ({}, {})
+    (note,) = reported.notes
+    assert note == f"The host waits in 1 of 16 steps at {source} ({what})."
+    assert capsys.readouterr().out
+
+
+def _waits_of(trainer: Trainer) -> Counter[tuple[str, str]]:
+    return recording.observe(trainer, RING)[1].waits
+
+
 def line_of_here(words: str) -> str:
     text = Path(__file__).read_text(encoding="utf-8").splitlines()
     place = next(number for number, line in enumerate(text, 1) if line.strip().startswith(words))

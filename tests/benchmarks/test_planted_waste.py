@@ -7,13 +7,16 @@ from pathlib import Path
 import pytest
 
 from benchmarks.contracts import Case, ProcessSpec, Profile, Protocol, Result
-from benchmarks.diagnosis import conclude
+from benchmarks.diagnosis import conclude, room
 from benchmarks.measure import session
 from benchmarks.measure.device import choose
 from benchmarks.measure.progress import Reporter
 from trials import planted_waste
 
-pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute")  # of the compiler's own
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The .grad attribute"),  # of the compiler's own
+    pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores"),
+]
 ON_GPU = pytest.mark.gpu
 _SHORT = {"window_min_steps": 30, "window_max_s": 3.0, "window_min_s": 0.5, "warmup_min_s": 0.1}
 PROTOCOL = Protocol.model_validate({**_SHORT, "settle_max_s": 0.0, "profile": True})
@@ -56,7 +59,8 @@ def test_a_graph_break_is_told_with_its_line_and_what_runs_outside_of_the_graphs
     assert profile.step_s is not None
     assert profile.uncaptured_host_s is not None
     assert profile.uncaptured_idle_s is not None
-    assert 0 < profile.uncaptured_idle_s < profile.step_s
+    assert 0 <= profile.uncaptured_idle_s < profile.step_s
+    assert profile.uncaptured_host_s > 0
     assert profile.uncaptured_s > 0.02 * profile.step_s, "products, eagerly"
 
 
@@ -76,7 +80,17 @@ def test_a_fused_kernel_tells_the_bytes_that_it_moves() -> None:
         assert one.moved_b is not None
         least_b = 64 * 1_024 * 1_024 * 4
         assert least_b < one.moved_b / one.calls < 8 * least_b
-        assert one.moved_b / one.self_s < 3.9e12, "an H100 and an H200 have less than 5 TB/s"
+        assert 1e12 < one.moved_b / one.self_s < 4.8e12, "as fast as its memory, and no faster"
+
+
+@pytest.mark.parametrize(
+    ("device", "preset"), [("cpu", "tiny"), pytest.param("cuda", "wait", marks=ON_GPU)]
+)
+def test_a_wait_every_tenth_step_is_told_so(device: str, preset: str) -> None:
+    _, profile = measured(preset, device)
+    (wait,) = profile.synchronizations
+    assert wait.source.endswith(line_of("loss.item()"))
+    assert (wait.every, wait.calls) == (10, 1)
 
 
 @pytest.mark.gpu
@@ -87,7 +101,10 @@ def test_a_wait_that_only_cuda_knows_of_is_told_with_its_line() -> None:
 
 
 @pytest.mark.gpu
-def test_fragments_are_told_as_memory_that_is_held_and_not_used() -> None:
+def test_fragments_are_told_as_memory_that_is_held_and_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(room, "FULL", 0.05)  # as on a device that this model nearly fills
     result, profile = measured("fragments", "cuda")
     assert profile.memory is not None
     assert profile.memory.fragmentation > 0.1

@@ -6,6 +6,7 @@ import json
 import runpy
 import sysconfig
 import warnings
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -268,12 +269,12 @@ def test_a_library_that_the_workload_calls_is_put_down_to_the_workloads_line(
 
 def test_a_warning_of_cuda_names_the_line_that_waits_and_others_are_passed_over() -> None:
     """The warnings are raised by hand: only a GPU raises them by itself."""
-    watched = observation.Observation()
+    watched: Counter[tuple[str, str]] = Counter()
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = lambda message, *_, **__: observation._take(str(message), watched)
         warnings.warn("Synchronization debug mode is a prototype feature", stacklevel=1)
         warnings.warn("called a synchronizing CUDA operation (...)", stacklevel=1)
-    ((_, source),) = watched.waits
+    ((_, source),) = watched
     here = test_a_warning_of_cuda_names_the_line_that_waits_and_others_are_passed_over
     assert source.endswith(line_of(here, 'warn("called a sync'))

@@ -280,9 +280,11 @@ def test_a_generated_kernel_moves_what_its_arguments_hold() -> None:
         span("cpu_op", name, 0.0, 5.0, **{**arguments, "Input Strides": []}),
         span("cpu_op", "triton_tem_fused_mm_1", 0.0, 5.0, **arguments),
     ]
-    assert traffic(shaped) == {}
-    moved = traffic([span("cpu_op", name, 0.0, 5.0, **arguments)])
-    assert moved == {name: Traffic(32 * 2 + 8 * 4 + 32, "bf16")}
+    names = {name: ["in_out_ptr0", "in_ptr0", "out_ptr0", "xnumel", "XBLOCK"]}
+    assert traffic(shaped, names) == {}
+    called = [span("cpu_op", name, 0.0, 5.0, **arguments)]
+    assert traffic(called, names) == {name: Traffic(2 * 32 * 2 + 8 * 4 + 32, "bf16")}
+    assert traffic(called, {}) == {}, "nobody knows what it overwrites"
 
 
 def test_a_generated_kernel_has_the_traffic_of_its_calls() -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 _ELEMENTWISE = re.compile(r"triton_(poi|red|per)_fused_")
 """Kernels without matrix products: their traffic is what they are held against."""
+_OVERWRITTEN = "in_out_ptr"
+"""How Inductor names an argument that a kernel reads and writes."""
 _SIZES_B: Mapping[str, tuple[int, str]] = {
     "double": (8, "fp64"),
     "float": (4, "fp32"),
@@ -33,20 +35,27 @@ class Traffic:
     """The least that one call of a kernel moves."""
 
     moved_b: float
-    """Bytes, if each of its arguments is read or written once."""
+    """Bytes, if each of its arguments is read or written once, or both where it is overwritten."""
     arithmetic: str
     """Of the argument that moves most."""
 
 
-def traffic(events: Iterable[Mapping[str, Any]]) -> dict[str, Traffic]:
-    """Return the mean traffic of a call of each generated kernel by its name."""
+def traffic(
+    events: Iterable[Mapping[str, Any]], arguments: Mapping[str, Sequence[str]]
+) -> dict[str, Traffic]:
+    """Return the mean traffic of a call of each generated kernel by its name.
+
+    ``arguments`` are the names of a kernel's arguments; one that they lack is left out, as they
+    tell what it overwrites.
+    """
     calls: dict[str, list[dict[str, float]]] = defaultdict(list)
     for event in events:
-        if event.get("cat") == "cpu_op" and _ELEMENTWISE.match(str(event.get("name"))):
+        name = str(event.get("name"))
+        if event.get("cat") == "cpu_op" and _ELEMENTWISE.match(name) and name in arguments:
             moved: dict[str, float] = defaultdict(float)
-            for arithmetic, size_b in _arguments(event.get("args", {})):
+            for arithmetic, size_b in _sizes(event.get("args", {}), arguments[name]):
                 moved[arithmetic] += size_b
-            calls[event["name"]].append(moved)
+            calls[name].append(moved)
     return {name: _mean(of_calls) for name, of_calls in calls.items() if any(of_calls)}
 
 
@@ -60,12 +69,13 @@ def _mean(calls: list[dict[str, float]]) -> Traffic:
     return Traffic(sum(total.values()) / len(calls), most)
 
 
-def _arguments(args: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+def _sizes(args: Mapping[str, Any], names: Sequence[str]) -> Iterator[tuple[str, float]]:
     """Arithmetic and bytes of each tensor; numbers have a type and no strides."""
     types, dims = args.get("Input type", ()), args.get("Input Dims", ())
     strides = args.get("Input Strides", dims)
-    for type_, sizes, steps in zip(types, dims, strides, strict=False):
+    for name, type_, sizes, steps in zip(names, types, dims, strides, strict=False):
         if type_ in _SIZES_B and sizes:
             size_b, arithmetic = _SIZES_B[type_]
             own = (n for n, step in zip(sizes, steps, strict=False) if step)  # not the repeated
-            yield arithmetic, float(prod(own) * size_b)
+            ways = 2 if name.startswith(_OVERWRITTEN) else 1
+            yield arithmetic, float(prod(own) * size_b * ways)

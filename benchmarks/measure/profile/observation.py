@@ -10,7 +10,7 @@ import sys
 import sysconfig
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -226,16 +226,31 @@ def _copied_back(
     return None
 
 
-@contextmanager
-def implicit_waits(device: torch.device, into: Observation) -> Iterator[None]:
+def note_implicit_waits(
+    device: torch.device, steps: Sequence[Callable[[], object]], into: Observation
+) -> None:
     """Have CUDA name each call that waits for the device, including calls that the dispatcher
     hides.
 
-    On other devices nothing is watched.
+    Those of each of ``steps`` are noted: what comes in one of them alone is rare. On other devices
+    nothing is watched.
     """
     if device.type != "cuda":
-        yield
         return
+    seen: list[Counter[tuple[str, str]]] = []
+    for step in steps:
+        reported: Counter[tuple[str, str]] = Counter()
+        with _reporting(reported):
+            step()
+        seen.append(reported)
+    known = {source for _, source in into.waits}
+    for wait in set.intersection(*map(set, seen)):
+        if wait[1] not in known:  # else the dispatcher has shown that place already
+            into.waits[wait] = min(reported[wait] for reported in seen)
+
+
+@contextmanager
+def _reporting(into: Counter[tuple[str, str]]) -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         shown = warnings.showwarning
@@ -249,14 +264,11 @@ def implicit_waits(device: torch.device, into: Observation) -> Iterator[None]:
             warnings.showwarning = shown
 
 
-def _take(message: str, into: Observation) -> None:
-    """Note a warning of CUDA's, unless the dispatcher has shown that place already."""
-    if _WAITING not in message:
-        return
-    frame = sys._getframe(2)
-    line = line_of(frame) or nearest(frame)
-    if line not in {source for _, source in into.waits}:
-        into.waits["a call that waits for the device", line] += 1
+def _take(message: str, into: Counter[tuple[str, str]]) -> None:
+    """Count a warning of CUDA's by its line."""
+    if _WAITING in message:
+        frame = sys._getframe(2)
+        into["a call that waits for the device", line_of(frame) or nearest(frame)] += 1
 
 
 _TORCH = str(Path(torch.__file__).parent) + "/"

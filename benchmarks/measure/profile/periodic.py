@@ -20,7 +20,7 @@ STEPS = 101
 LEAST_TIMES = 3
 """Two waits at any distance would make a period."""
 LEAST_STEPS = 12
-MOST_S = 2.0
+MOST_S = 3.0
 """Longest watch; steps that take longer are watched less often."""
 ROUNDS = 4
 """Rounds of a wait that its cost is estimated from, at least."""
@@ -37,11 +37,13 @@ def watch(trainer: Trainer, ring: Sequence[Batch], into: Observation) -> None:
     observer, steps = WaitObserver(trainer.device), 0
     seen: dict[tuple[str, str], list[int]] = defaultdict(list)
     calls: Counter[tuple[str, str]] = Counter()
-    from_s, feed = time.monotonic(), cycle(ring)
-    while steps < STEPS and _affordable(time.monotonic() - from_s, steps):
+    from_s, last_s, feed = time.monotonic(), 0.0, cycle(ring)
+    while steps < STEPS and _affordable(time.monotonic() - from_s, last_s, steps):
+        step_from_s = time.monotonic()
         with observer:
             trainer.step(next(feed))
         drain(trainer.device)
+        last_s = time.monotonic() - step_from_s
         for wait, often in observer.observed.waits.items():
             seen[wait].append(steps)
             calls[wait] = often
@@ -51,16 +53,25 @@ def watch(trainer: Trainer, ring: Sequence[Batch], into: Observation) -> None:
         into.notes.append(TOO_LONG)
         return
     for wait, at in seen.items():
-        if (every := period(at, steps)) is not None:
-            # CUDA may have reported this wait too, by its line, in the one step that it watched.
+        if len(at) < steps:
+            # CUDA may have reported this wait too, by its line.
             for other in {other for other in into.waits if other[1] == wait[1]} - seen.keys():
                 del into.waits[other]
-            into.every[wait], into.waits[wait] = every, calls[wait]
+            into.waits.pop(wait, None)
+            if (every := period(at, steps)) is None:
+                into.notes.append(_irregular(wait, len(at), steps))
+            else:
+                into.every[wait], into.waits[wait] = every, calls[wait]
 
 
-def _affordable(spent_s: float, steps: int) -> bool:
-    """Return True if there is time for another step, and for enough of them."""
-    return spent_s * max(1.0, LEAST_STEPS / max(steps, 1)) < MOST_S
+def _irregular(wait: tuple[str, str], times: int, steps: int) -> str:
+    what, source = wait
+    return f"The host waits in {times} of {steps} steps at {source[:150]} ({what[:100]})."
+
+
+def _affordable(spent_s: float, last_s: float, steps: int) -> bool:
+    """Return True if there is time for another step, and for enough of them as long as the last."""
+    return spent_s + last_s * max(0, LEAST_STEPS - steps) < MOST_S
 
 
 def period(at: Sequence[int], steps: int) -> int | None:

@@ -32,7 +32,7 @@ from benchmarks.measure.profile import (
     snapshot,
     timeline,
 )
-from benchmarks.measure.profile.observation import Observation, Observer, implicit_waits
+from benchmarks.measure.profile.observation import Observation, Observer, note_implicit_waits
 from benchmarks.measure.profile.origins import Origins
 from benchmarks.measure.profile.timeline import DeviceSpan
 from benchmarks.measure.timestamps import drain
@@ -146,8 +146,8 @@ def _watched(watched: Trainer, ring: Sequence[Batch]) -> tuple[Origins, Observat
 
     work = origins.by_call(timeline.read(traced(watched.device, observed)))
     observer.observed.copies = _copies(observer, work)
-    with implicit_waits(watched.device, observer.observed):
-        watched.step(batch)
+    step = partial(watched.step, batch)
+    note_implicit_waits(watched.device, (step, step), observer.observed)
     periodic.watch(watched, ring, observer.observed)
     return origins.joined(observer.calls, work), observer.observed
 
@@ -168,7 +168,8 @@ def _generated(trainer: Trainer, ring: Sequence[Batch]) -> dict[str, generated.T
     if trainer.device.type != "cuda" or trainer.recipe.compile_options is None:
         return {}
     step = partial(trainer.step, ring[0])
-    return generated.traffic(traced(trainer.device, step, shapes=True))
+    events = traced(trainer.device, step, shapes=True)
+    return generated.traffic(events, compilation.arguments())
 
 
 def traced(
