@@ -48,7 +48,7 @@ def explored(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     words += ["--revision-rule", "fixed:explored", "--explore", options.explore]
     _run(folder, *words)
     from_s = time.monotonic()
-    _run(folder, "schedule", "fire", "night")
+    print(_run(folder, "schedule", "fire", "night"), flush=True)
     until_s = from_s + options.limit
     while time.monotonic() < until_s and _left():
         time.sleep(2.0)

@@ -177,14 +177,17 @@ def delete(session: Session, name: str) -> None:
 
 
 def fire(session: Session, name: str, now: datetime) -> AcceptedSubmission:
-    """Submit a schedule's suite now, beside its slots, and whatever it has measured.
+    """Submit a schedule's suite now, beside its slots and whatever it has measured, and explore.
 
     Raises:
         NotFound: there is none of that name.
         Unresolved: no worker says where its ref is.
     """
     row = _row(session, name)
-    return _submit(session, row, _request(session, row, now, now), now)
+    request = _request(session, row, now, now)
+    submitted = _submit(session, row, request, now)
+    _explore(session, row, request, now)
+    return submitted
 
 
 def fire_due(session: Session, now: datetime) -> list[Fired]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -133,3 +134,17 @@ def test_what_failed_lately_is_not_tried_again(client: TestClient, hand: Hand) -
         open_jobs = session.scalars(select(Job.case_key).where(Job.state == "queued")).all()
     assert open_jobs
     assert not set(open_jobs) & set(keys)
+
+
+def test_a_schedule_that_is_fired_by_hand_explores_too(client: TestClient, hand: Hand) -> None:
+    database = scheduled(client)
+    night(database, hand, 1)  # explores what it can from what is known
+    before = sources_of(client)
+    with database.writing() as session:
+        schedules.fire(session, "nights", START + timedelta(days=1, hours=1))
+    assert sources_of(client)["explore:nights"] > before["explore:nights"]
+
+
+def sources_of(client: TestClient) -> Counter[str]:
+    jobs = client.get("/api/v1/submissions", params={"limit": 100}).json()["items"]
+    return Counter(one["source"] for one in jobs)
