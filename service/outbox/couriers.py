@@ -7,9 +7,8 @@ import threading
 
 from service.database.session import Database, now_of
 from service.outbox import deliveries
-from service.outbox.messages import message
-from service.outbox.post import ANSWER_S, NotDelivered, post
-from service.outbox.sinks import Sink, Sinks
+from service.outbox.post import ANSWER_S, NotDelivered
+from service.outbox.sinks import Sending, Sink, Sinks
 
 log = logging.getLogger(__name__)
 
@@ -66,20 +65,23 @@ def deliver(database: Database, sink: Sink, address: str, within_s: float = ANSW
         claimed = deliveries.claim(session, sink.name, now := now_of(session))
     if claimed is None:
         return False
-    made = message(sink, claimed.event, address, now)
-    try:
-        post(sink.address, made, private=sink.private, within_s=within_s)
-        error = ""
-    except NotDelivered as fault:
-        error = str(fault)
-        log.warning("sink %s: attempt %d failed: %s", sink.name, claimed.attempt, error)
-    except Exception as fault:
-        log.exception("sink %s: attempt %d failed", sink.name, claimed.attempt)
-        error = f"The service failed ({type(fault).__name__})."
+    fault = _attempt(sink, claimed, Sending(database, address, now, within_s))
     with database.writing() as session:
         now = now_of(session)
-        if error:
-            deliveries.failed(session, claimed, error, now)
-        else:
+        if fault is None:
             deliveries.delivered(session, claimed, now)
+        else:
+            deliveries.failed(session, claimed, fault, now)
     return True
+
+
+def _attempt(sink: Sink, claimed: deliveries.Claimed, sending: Sending) -> NotDelivered | None:
+    try:
+        sink.send(claimed.event, sending)
+    except NotDelivered as fault:
+        log.warning("sink %s: attempt %d failed: %s", sink.name, claimed.attempt, fault)
+        return fault
+    except Exception as fault:
+        log.exception("sink %s: attempt %d failed", sink.name, claimed.attempt)
+        return NotDelivered(f"The service failed ({type(fault).__name__}).")
+    return None

@@ -15,6 +15,7 @@ from service.database.session import new_id, rows
 from service.errors import Conflict, NotFound
 from service.models import DeliveryRow, DeliveryState, EventKind, OutboxEvent
 from service.outbox import events
+from service.outbox.post import NotDelivered
 from service.outbox.sinks import Sink
 from service.schemas.outbox import DeliveryView
 
@@ -83,13 +84,14 @@ def delivered(session: Session, claimed: Claimed, now: datetime) -> None:
     rows(session, update(own).where(own.id == claimed.delivery_id).values(values))
 
 
-def failed(session: Session, claimed: Claimed, error: str, now: datetime) -> None:
+def failed(session: Session, claimed: Claimed, fault: NotDelivered, now: datetime) -> None:
     """Note why an attempt failed, and when the next one is due, unless another has begun."""
-    last = claimed.attempt >= MOST_ATTEMPTS
+    last = fault.final or claimed.attempt >= MOST_ATTEMPTS
+    pause = max(pause_after(claimed.attempt), timedelta(seconds=fault.wait_s))
     values = {
         "state": DeliveryState.DEAD if last else DeliveryState.WAITING,
-        "due_at": now + pause_after(claimed.attempt),
-        "error": error,
+        "due_at": now + pause,
+        "error": str(fault),
     }
     own = DeliveryRow
     same = own.id == claimed.delivery_id, own.attempts == claimed.attempt

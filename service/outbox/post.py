@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from functools import cache
 from ssl import SSLContext
 
 import httpx2
 
 from service.outbox.addresses import AddressRefused, resolve
-from service.outbox.messages import Message
 
 ANSWER_S = 10.0
 """For everything from the name's lookup to the answer's status."""
@@ -20,8 +20,27 @@ _SHOWN_BYTES = 200
 logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 
+JSON = {"Content-Type": "application/json", "User-Agent": "throughline"}
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Headers and body of one request."""
+
+    headers: dict[str, str]
+    body: bytes
+
+
 class NotDelivered(Exception):
-    """The receiver did not take the message; the sentence says why, and holds no address."""
+    """The receiver did not take the message; the sentence says why, and holds no address.
+
+    After ``wait_s`` seconds at the earliest it is sent again, and never if it is ``final``.
+    """
+
+    def __init__(self, sentence: str, *, wait_s: float = 0.0, final: bool = False) -> None:
+        super().__init__(sentence)
+        self.wait_s = wait_s
+        self.final = final
 
 
 def post(url: httpx2.URL, message: Message, *, private: bool, within_s: float = ANSWER_S) -> None:

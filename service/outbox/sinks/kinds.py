@@ -1,0 +1,78 @@
+"""The kinds of sinks, and the operator's TOML file that names sinks."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+
+from service.outbox.sinks.sink import Sink
+from service.outbox.sinks.slack import Slack
+from service.outbox.sinks.webhook import Webhook
+
+AnySink = Annotated[Webhook | Slack, Field(discriminator="kind")]
+"""Every kind of sink; a new one is added here."""
+
+
+class SinksWrong(Exception):
+    """The file of sinks cannot be used; the sentence holds no secret of it."""
+
+
+class Sinks(BaseModel):
+    """The whole file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    address: Annotated[str, StringConstraints(pattern=r"^https?://[^\s<>|]*[^\s<>|/]$")]
+    """How links to this service's pages begin."""
+    sink: tuple[AnySink, ...] = ()
+
+    @model_validator(mode="after")
+    def _have_names(self) -> Self:
+        names = [one.name for one in self.sink]
+        if len(set(names)) < len(names):
+            raise ValueError("two sinks have the same name")
+        return self
+
+    def named(self, name: str) -> Sink | None:
+        """The sink of a name; None if there is none."""
+        return next((one for one in self.sink if one.name == name), None)
+
+
+NOBODY = Sinks(address="http://localhost")
+"""Without a file nobody hears anything."""
+
+
+def load(path: Path) -> Sinks:
+    """Read the operator's file.
+
+    Raises:
+        SinksWrong: it cannot be read, or says something wrong.
+    """
+    try:
+        document: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        return Sinks.model_validate(document)
+    except ValidationError as error:
+        fault = error.errors(include_input=False, include_url=False)[0]
+        raise SinksWrong(
+            f"{path}: {_place(fault['loc'])}: {fault['msg']}.".replace(": : ", ": ")
+        ) from None
+    except OSError as error:
+        raise SinksWrong(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError:  # what TOML's parser says may quote a secret
+        raise SinksWrong(f"{path} is not TOML in UTF-8.") from None
+
+
+def _place(parts: tuple[int | str, ...]) -> str:
+    """Name a place in the file, such as ``sink 1 events``: pydantic adds the kind after the 1."""
+    named = parts[:2] + parts[3:] if parts[:1] == ("sink",) else parts
+    return " ".join(str(part + 1 if isinstance(part, int) else part) for part in named)
