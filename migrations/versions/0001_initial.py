@@ -36,6 +36,7 @@ def upgrade() -> None:
     _access()
     _schedules()
     _first_rows()
+    _forge_comments()
     for statement in guards(op.get_bind().dialect.name):
         op.get_bind().exec_driver_sql(statement)
 
@@ -554,10 +555,12 @@ def _outbox() -> None:
         sa.Column("headline", sa.Text(), nullable=False),
         sa.Column("sentence", sa.Text(), nullable=False),
         sa.Column("size", sa.Double(), nullable=True),
+        sa.Column("pull_request", sa.String(300), nullable=False),
         sa.Column("routed", sa.Boolean(), nullable=False),
         sa.Column("project", sa.String(64), server_default="", nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_outbox_events"),
     )
+    op.create_index("ix_outbox_events_pull_request_id", "outbox_events", ["pull_request", "id"])
     op.create_index("ix_outbox_events_project_id", "outbox_events", ["project", "id"])
     op.create_index("ix_outbox_events_routed_id", "outbox_events", ["routed", "id"])
     op.create_table(
@@ -825,6 +828,19 @@ def _schedules() -> None:
             ["submission_id"], ["submissions.id"], name="fk_slots_submission_id"
         ),
         sa.PrimaryKeyConstraint("schedule", "due_at", name="pk_slots"),
+    )
+
+
+def _forge_comments() -> None:
+    op.create_table(
+        "forge_comments",
+        sa.Column("sink", sa.String(64), nullable=False),
+        sa.Column("subject", sa.String(300), nullable=False),
+        sa.Column("repository", sa.String(200), nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
+        sa.Column("comment_id", sa.String(64), nullable=False),
+        sa.Column("held_until", NOW, nullable=False),
+        sa.PrimaryKeyConstraint("sink", "subject", name="pk_forge_comments"),
     )
 
 

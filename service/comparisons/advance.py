@@ -15,6 +15,7 @@ from service.analysis.gate import Decision
 from service.analysis.statement import Statement, state
 from service.comparisons import comparison_jobs, forecasts, worker_choice
 from service.comparisons.each_running import advance_each
+from service.comparisons.start import tell
 from service.database.prepared import session_on
 from service.database.session import Database, rows
 from service.errors import NotFound
@@ -22,10 +23,8 @@ from service.jobs import expiry
 from service.models import ComparisonJob, ComparisonRow, ComparisonState, EventKind, Job
 from service.models.bisections import PROBES
 from service.models.confirmations import CONFIRMATIONS
-from service.outbox import events
 from service.schemas.comparisons import ComparisonRequest
 from service.schemas.gate import GOOD, Outcome
-from service.wording import formats
 from service.wording.statements import say
 
 log = logging.getLogger(__name__)
@@ -103,6 +102,8 @@ def cancel(session: Session, comparison_id: str, now: datetime) -> None:
     ended = {"state": ComparisonState.CANCELLED, "decided_at": now, "reason": "Cancelled."}
     if _change(session, row, **ended, key=None, key_digest=None):
         _cancel_jobs(session, comparison_id, now)
+        if row.request.get("pull_request"):
+            tell(session, row, EventKind.COMPARISON_CANCELLED, "cancelled", "Cancelled.", now)
 
 
 def _load(session: Session, comparison_id: str) -> ComparisonRow:
@@ -120,18 +121,9 @@ def _decide(session: Session, row: ComparisonRow, decision: Decision, now: datet
     _cancel_jobs(session, row.id, now)
     log.info("comparison %s: %s", row.id, decision.outcome.value)
     if not row.source.startswith((PROBES, CONFIRMATIONS)):  # they are steps of something larger
-        _tell(session, row, decision, now)
+        sentence = say(decision.sentence)
+        tell(session, row, EventKind.COMPARISON_DECIDED, decision.outcome.value, sentence, now)
     return True
-
-
-def _tell(session: Session, row: ComparisonRow, decision: Decision, now: datetime) -> None:
-    """Have other programs told of a decision."""
-    baseline, contender = formats.revision(row.baseline), formats.revision(row.contender)
-    headline = f"{contender} against {baseline}: {decision.outcome.value}"
-    told = events.News(
-        EventKind.COMPARISON_DECIDED, headline, say(decision.sentence), row.id, row.project
-    )
-    events.write(session, told, now)
 
 
 def _pin(session: Session, row: ComparisonRow, request: ComparisonRequest, now: datetime) -> bool:

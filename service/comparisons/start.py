@@ -18,7 +18,10 @@ from service.history import revisions
 from service.jobs.expand import expand
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import digest_of, kept_as
+from service.models import EventKind
+from service.outbox import events
 from service.schemas.comparisons import ComparisonRequest
+from service.wording import formats
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +96,37 @@ def _store(
     )
     session.add(row)
     session.flush()
+    if request.pull_request is not None:
+        tell(session, row, EventKind.COMPARISON_STARTED, "started", "", now)
     return row.id
+
+
+def tell(
+    session: Session,
+    row: models.ComparisonRow,
+    kind: EventKind,
+    what: str,
+    sentence: str,
+    now: datetime,
+) -> None:
+    """Have other programs told ``what`` became of a comparison."""
+    pull_request = ComparisonRequest.model_validate(row.request).pull_request
+    baseline, contender = formats.revision(row.baseline), formats.revision(row.contender)
+    news = events.News(
+        kind,
+        f"{contender} against {baseline}: {what}",
+        sentence,
+        row.id,
+        row.project,
+        pull_request="" if pull_request is None else pull_request.key,
+    )
+    events.write(session, news, now)
 
 
 def _absent(request: ComparisonRequest) -> set[str]:
     """Leave out what says nothing: versions without projects or probes read such requests."""
-    return {name for name in ("project", "probe") if getattr(request, name) in (None, "")}
+    names = ("project", "probe", "pull_request")
+    return {name for name in names if getattr(request, name) in (None, "")}
 
 
 def _submission(

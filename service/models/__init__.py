@@ -17,7 +17,7 @@ from service.models.jobs import (
     Submission,
     WorkerRow,
 )
-from service.models.outbox import DeliveryRow, OutboxEvent
+from service.models.outbox import DeliveryRow, ForgeComment, OutboxEvent
 from service.models.probes import WriteProbe
 from service.models.results import (
     CommitRangeRow,
@@ -62,6 +62,7 @@ __all__ = [
     "FindingRow",
     "FindingSeries",
     "FindingState",
+    "ForgeComment",
     "IdempotencyKey",
     "Job",
     "JobEvent",

@@ -25,9 +25,15 @@ class OutboxEvent(ProjectOwned, Base):
     sentence: Mapped[str] = mapped_column(Text)
     size: Mapped[float | None]
     """Size of the change, as a share; None if the event has none."""
+    pull_request: Mapped[str] = mapped_column(String(300), default="")
+    """The key of the pull request that it is about; empty if there is none."""
     routed: Mapped[bool]
     """Whether its deliveries were made."""
-    __table_args__ = (Index(None, "routed", "id"), Index(None, "project", "id"))
+    __table_args__ = (
+        Index(None, "routed", "id"),
+        Index(None, "project", "id"),
+        Index(None, "pull_request", "id"),
+    )
 
 
 class DeliveryRow(Base):
@@ -49,3 +55,19 @@ class DeliveryRow(Base):
         UniqueConstraint("event_id", "sink"),
         Index(None, "sink", "state", "due_at"),
     )
+
+
+class ForgeComment(Base):
+    """The one comment of a sink on a subject. Only `service.outbox.forge_comments` changes it."""
+
+    __tablename__ = "forge_comments"
+    sink: Mapped[str] = mapped_column(String(64), primary_key=True)
+    subject: Mapped[str] = mapped_column(String(300), primary_key=True)
+    """The key of a pull request, ``finding:`` or ``command:`` and an id."""
+    repository: Mapped[str] = mapped_column(String(200))
+    number: Mapped[int]
+    """Of the pull request that it stands on; 0 while nobody has found one."""
+    comment_id: Mapped[str] = mapped_column(String(64))
+    """As the forge names it; empty until it is known to be there."""
+    held_until: Mapped[datetime]
+    """Until then one courier writes it, and all others wait."""

@@ -55,12 +55,17 @@ def route(session: Session, sinks: Sequence[Sink], now: datetime) -> None:
 
 def test(session: Session, sink: str, now: datetime) -> str:
     """Have a test sent to one sink; the delivery's id."""
-    event = events.News(
+    news = events.News(
         EventKind.TEST,
         headline="A test of this sink",
         sentence="Somebody asked Throughline to send a test.",
     )
-    return _add(session, events.write(session, event, now, routed=True), sink, now)
+    return send_to(session, sink, news, now)
+
+
+def send_to(session: Session, sink: str, news: events.News, now: datetime) -> str:
+    """Have news sent to one sink and no other; the delivery's id."""
+    return _add(session, events.write(session, news, now, routed=True), sink, now)
 
 
 def claim(session: Session, sink: str, now: datetime) -> Claimed | None:

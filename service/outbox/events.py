@@ -25,6 +25,8 @@ class News:
     project: str = ""
     size: float | None = None
     """Of the change, as a share of the level before; None if it has none."""
+    pull_request: str = ""
+    """The key of the pull request that it is about."""
 
 
 def write(session: Session, news: News, now: datetime, *, routed: bool = False) -> str:

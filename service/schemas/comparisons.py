@@ -13,6 +13,7 @@ from service.schemas.document import Document
 from service.schemas.gate import CaseForecast, DecisionView, Outcome
 from service.schemas.jobs import Source
 from service.schemas.policy import Policy
+from service.schemas.pull_requests import PullRequest
 
 
 class ComparisonState(StrEnum):
@@ -56,6 +57,8 @@ class ComparisonRequest(Contract):
     """Who asked: ``api``, ``gate``, or what a part of the service calls itself."""
     project: Name | None = None
     """Whose it is; without it that of the token, or none."""
+    pull_request: PullRequest | None = None
+    """The pull request that is told of it, where a sink may write to its repository."""
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:

@@ -16,9 +16,20 @@ class EventKind(StrEnum):
     FINDING_RECOVERED = "finding.recovered"
     FINDING_WITHDRAWN = "finding.withdrawn"
     FINDING_ASSIGNED = "finding.assigned"
+    COMPARISON_STARTED = "comparison.started"
+    """Of a pull request; so is the next."""
+    COMPARISON_CANCELLED = "comparison.cancelled"
     COMPARISON_DECIDED = "comparison.decided"
     BISECTION_ENDED = "bisection.ended"
+    COMMAND_ANSWERED = "command.answered"
+    """The answer to somebody's comment on a pull request."""
     TEST = "test"
+
+
+FOR_FORGES = frozenset(
+    {EventKind.COMPARISON_STARTED, EventKind.COMPARISON_CANCELLED, EventKind.COMMAND_ANSWERED}
+)
+"""Only sinks that write on pull requests hear these unasked."""
 
 
 class DeliveryState(StrEnum):

@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, S
 from service.database.session import Database
 from service.models import EventKind, OutboxEvent
 from service.outbox.events import page_of
+from service.schemas.outbox import FOR_FORGES
 
 
 def _kept_elsewhere(value: object) -> object:
@@ -62,7 +63,7 @@ class Sink(BaseModel, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
-    events: frozenset[EventKind] = frozenset(EventKind)
+    events: frozenset[EventKind] = frozenset(EventKind) - FOR_FORGES
     project: str | None = None
     """Only events of this project."""
     least: Annotated[float, Field(ge=0, lt=1)] = 0.0
