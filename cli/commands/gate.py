@@ -84,6 +84,13 @@ def gate(
     idempotency_key: Annotated[
         str | None, typer.Option(help="The same key starts one, however often CI retries.")
     ] = None,
+    pull_request: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FORGE:REPOSITORY#NUMBER",
+            help="The pull request to be told; by default the one that CI runs for.",
+        ),
+    ] = None,
     url: options.Url = options.DEFAULT_URL,
 ) -> None:
     """Measure two revisions in turn on one device until every case is decided or the budget ends.
@@ -106,5 +113,6 @@ def gate(
         idempotency_key,
         project,
         duet,
+        pull_request,
     )
     raise typer.Exit(run(url, order, shown_as, output, inconclusive))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from pydantic import ValidationError
 from cli import parse_case
 from cli.durations import seconds
 from cli.exits import Stop
+from cli.gate.pull_request import told_or_found
 from cli.revision import fork_point, given_or_checked_out
 from service.schemas.policy import Policy
 
@@ -44,6 +46,7 @@ class GateOptions:
     key: str | None
     project: str | None = None
     duet: bool = True
+    pull_request: str | None = None
 
     def request(self) -> dict[str, Any]:
         """Return the request to post to the service.
@@ -69,7 +72,12 @@ class GateOptions:
             "source": "gate",
             "duet": self.duet,
         }
-        optional = {"suite": self.suite, "worker": self.worker, "project": self.project}
+        optional = {
+            "suite": self.suite,
+            "worker": self.worker,
+            "project": self.project,
+            "pull_request": told_or_found(self.pull_request, contender.revision, os.environ),
+        }
         if self.suite is None:
             request["cases"] = [_case(words) for words in self.cases]
         return request | {name: value for name, value in optional.items() if value is not None}

@@ -62,7 +62,7 @@ class _Body:
 
 
 def takes(media_type: str, limit_b: int) -> Callable[[F], F]:
-    """Declare that an endpoint reads a body that is not JSON."""
+    """Declare that an endpoint reads a body itself, and of which size at most."""
 
     def declare(endpoint: F) -> F:
         setattr(endpoint, _TAKES, _Body(media_type, limit_b))
@@ -110,11 +110,12 @@ class GuardedRoute(APIRoute):
     async def read(self, body: _Body, request: Request) -> bytes:
         """Read a request's body, which stays with the request, and check its media type.
 
-        A stranger, for whom no token vouches, may send `SMALL_B` and no more.
+        A stranger, for whom no token vouches, may send `SMALL_B`, or what the route declares.
         """
         exchange: Exchange = request.scope[EXCHANGE]
-        limit_b = request.app.state.settings.body_limit_b if body.limit_b is None else body.limit_b
-        raw = await exchange.body(SMALL_B if self.needs is Permission.OPEN else limit_b)
+        usual_b = request.app.state.settings.body_limit_b
+        default_b = SMALL_B if self.needs is Permission.OPEN else usual_b
+        raw = await exchange.body(default_b if body.limit_b is None else body.limit_b)
         request._body = raw
         if raw:
             _check_type(exchange, body.media_type)

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from ssl import SSLContext
+from typing import TypeVar
 
 import httpx2
 
 from service.outbox.addresses import AddressRefused, resolve
 
+T = TypeVar("T")
 ANSWER_S = 10.0
 """For everything from the name's lookup to the answer's status."""
 _SHOWN_BYTES = 200
 """Of an answer that is no success, for the operator."""
+_MOST_BYTES = 4 * 2**20
+"""Of an answer that is read: a page of a hundred long comments."""
 # At INFO it writes every address down, and the address of a chat's hook is a secret.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
 
@@ -43,54 +48,87 @@ class NotDelivered(Exception):
         self.final = final
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a receiver answered."""
+
+    status: int
+    headers: Mapping[str, str]
+    """By names in lower case."""
+    body: bytes
+
+
 def post(url: httpx2.URL, message: Message, *, private: bool, within_s: float = ANSWER_S) -> None:
     """Send a message; returns once the receiver has answered with success (2xx).
 
     Raises:
         NotDelivered: it has not, within ``within_s`` seconds or at all.
     """
+    _run(_Request("POST", url, message, private, within_s), _judge)
+
+
+def exchange(
+    method: str, url: httpx2.URL, message: Message, *, private: bool, within_s: float = ANSWER_S
+) -> Answer:
+    """Send a request, and return the answer, whatever its status.
+
+    Raises:
+        NotDelivered: none came within ``within_s`` seconds, or it is too large.
+    """
+    return _run(_Request(method, url, message, private, within_s), _whole)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    method: str
+    url: httpx2.URL
+    message: Message
+    private: bool
+    within_s: float
+
+
+def _run(request: _Request, read: Callable[[httpx2.Response], Awaitable[T]]) -> T:
     try:
-        asyncio.run(_post(url, message, private, within_s))
+        return asyncio.run(_send(request, read))
     except AddressRefused as error:
         raise NotDelivered(str(error)) from None
     except TimeoutError:
-        raise NotDelivered(f"No answer within {within_s:g} s.") from None
+        raise NotDelivered(f"No answer within {request.within_s:g} s.") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
         raise NotDelivered(f"The connection failed ({type(error).__name__}).") from None
 
 
-async def _post(url: httpx2.URL, message: Message, private: bool, within_s: float) -> None:
-    async with asyncio.timeout(within_s):
+async def _send(request: _Request, read: Callable[[httpx2.Response], Awaitable[T]]) -> T:
+    url = request.url
+    async with asyncio.timeout(request.within_s):
         port = url.port or (443 if url.scheme == "https" else 80)
-        addresses = await resolve(_host(url), port, private=private)
+        addresses = await resolve(_host(url), port, private=request.private)
         # Without the environment's proxies: one would connect to an address that nobody checked.
         async with httpx2.AsyncClient(
             trust_env=False, verify=_tls(), timeout=None, follow_redirects=False
         ) as client:
-            await _try_each(client, url, addresses, message)
+            return await read(await _first_answer(client, request, addresses))
 
 
-async def _try_each(
-    client: httpx2.AsyncClient, url: httpx2.URL, addresses: list[str], message: Message
-) -> None:
+async def _first_answer(
+    client: httpx2.AsyncClient, request: _Request, addresses: list[str]
+) -> httpx2.Response:
     """Send to the first of the checked addresses that takes a connection, and to no other."""
-    headers = message.headers | {"Host": url.netloc.decode("ascii")}
+    headers = request.message.headers | {"Host": request.url.netloc.decode("ascii")}
     for address in addresses:
-        request = client.build_request(
-            "POST",
-            url.copy_with(host=address),
+        made = client.build_request(
+            request.method,
+            request.url.copy_with(host=address),
             headers=headers,
-            content=message.body,
-            extensions={"sni_hostname": _host(url)},
+            content=request.message.body,
+            extensions={"sni_hostname": _host(request.url)},
         )
         try:
-            answer = await client.send(request, stream=True)
+            return await client.send(made, stream=True)
         except httpx2.ConnectError:
             if address == addresses[-1]:
                 raise
-            continue
-        await _judge(answer)
-        return
+    raise AddressRefused("The host has no address.")
 
 
 async def _judge(answer: httpx2.Response) -> None:
@@ -102,9 +140,23 @@ async def _judge(answer: httpx2.Response) -> None:
     async for piece in answer.aiter_raw(_SHOWN_BYTES):
         beginning = piece
         break
-    said = " ".join(beginning[:_SHOWN_BYTES].decode("utf-8", "replace").split())
-    said = "".join(letter for letter in said if letter.isprintable())
+    said = readable(beginning)
     raise NotDelivered(f"It answered {answer.status_code}{f': {said}' if said else '.'}")
+
+
+async def _whole(answer: httpx2.Response) -> Answer:
+    body = b""
+    async for piece in answer.aiter_bytes():
+        body += piece
+        if len(body) > _MOST_BYTES:
+            raise NotDelivered("Its answer is too large.")
+    return Answer(answer.status_code, dict(answer.headers), body)
+
+
+def readable(said: bytes) -> str:
+    """The beginning of an answer, on one line, for the operator."""
+    text = " ".join(said[:_SHOWN_BYTES].decode("utf-8", "replace").split())
+    return "".join(letter for letter in text if letter.isprintable())
 
 
 def _host(url: httpx2.URL) -> str:

@@ -15,11 +15,15 @@ from pydantic import (
     model_validator,
 )
 
+from service.outbox.sinks.forge import Forge
+from service.outbox.sinks.gerrit import Gerrit
+from service.outbox.sinks.github import GitHub
+from service.outbox.sinks.gitlab import GitLab
 from service.outbox.sinks.sink import Sink
 from service.outbox.sinks.slack import Slack
 from service.outbox.sinks.webhook import Webhook
 
-AnySink = Annotated[Webhook | Slack, Field(discriminator="kind")]
+AnySink = Annotated[Webhook | Slack | GitHub | GitLab | Gerrit, Field(discriminator="kind")]
 """Every kind of sink; a new one is added here."""
 
 
@@ -41,6 +45,10 @@ class Sinks(BaseModel):
         names = [one.name for one in self.sink]
         if len(set(names)) < len(names):
             raise ValueError("two sinks have the same name")
+        forges = [one for one in self.sink if isinstance(one, Forge)]
+        named = [(one.forge, repository) for one in forges for repository in one.repositories]
+        if len(set(named)) < len(named):
+            raise ValueError("two sinks write to the same repository")
         return self
 
     def named(self, name: str) -> Sink | None:

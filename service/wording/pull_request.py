@@ -1,0 +1,263 @@
+"""What a pull request is told of its gates and of a finding: a status line and one comment.
+
+A comment begins with its answer. At most `ROWS` cases have a row: what changed, then what could not
+be measured. The others are counted.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from benchmarks.catalog.metrics import metric
+from service.schemas.comparisons import ComparisonRequest, ComparisonState
+from service.schemas.gate import (
+    GOOD,
+    REGRESSIONS,
+    CaseFindingView,
+    CaseVerdict,
+    DecisionView,
+    Outcome,
+)
+from service.schemas.policy import Policy
+from service.wording import formats, markdown
+
+ROWS = 10
+"""Of all gates of a comment together."""
+GATES = 5
+"""Gates that a comment shows; the others are counted."""
+DESCRIPTION = 140
+"""Characters that a status of GitHub may have."""
+_REASON = 200
+_COUNTED = frozenset({CaseVerdict.SAME, CaseVerdict.NOT_WORSE, CaseVerdict.UNSUPPORTED})
+_MOVED = frozenset({CaseVerdict.BETTER, CaseVerdict.ALLOWED})
+_ORDER = {Outcome.REGRESSION: 0, Outcome.INCONCLUSIVE: 1, None: 2, Outcome.PASS: 3}
+_MENTION = re.compile(r"(@|\\#|\\!)(?=\w)")
+
+
+@dataclass(frozen=True, slots=True)
+class ShownGate:
+    """A gate of a pull request."""
+
+    request: ComparisonRequest
+    state: ComparisonState
+    cases: int
+    decision: DecisionView | None
+    link: str
+
+    @property
+    def name(self) -> str:
+        """What was measured: the suite, or ``cases``."""
+        return self.request.suite or "cases"
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """None while it runs, and where it was cancelled."""
+        return None if self.decision is None else self.decision.outcome
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFinding:
+    """A finding that a merged pull request made."""
+
+    state: str
+    """``open``, or how it ended."""
+    headline: str
+    sentence: str
+    case_key: str
+    commit: str
+    parent: str
+    link: str
+
+
+def headline(gate: ShownGate) -> str:
+    """The answer in one sentence: never good without data."""
+    if gate.decision is None:
+        ended = gate.state is ComparisonState.CANCELLED
+        count = formats.counted(gate.cases, "case")
+        return "Cancelled: nothing was decided." if ended else f"Measuring {count}."
+    cases = gate.decision.cases
+    lost = [one for one in cases if one.verdict not in GOOD | REGRESSIONS]
+    unsupported = [one for one in lost if one.verdict is CaseVerdict.UNSUPPORTED]
+    if gate.request.baseline == gate.request.contender:
+        return "Not decided: a revision was measured against itself, which checks the set-up."
+    if len(lost) == len(cases):
+        return f"Nothing could be compared: {_tally(cases) or 'there is no case'}."
+    parts = [f"{formats.counted(len(cases), 'case')}: {_tally(cases)}"]
+    if worst := _worst(cases):
+        parts.append(worst)
+    begins = {
+        Outcome.PASS: "No regression in",
+        Outcome.REGRESSION: "Regression in",
+        Outcome.INCONCLUSIVE: "Not decided:",
+    }[gate.decision.outcome]
+    if gate.decision.outcome is Outcome.PASS and unsupported:
+        parts.append("what is unsupported was not measured")
+    return f"{begins} {'; '.join(parts)}."
+
+
+def description(gate: ShownGate) -> str:
+    """The answer for a status, cut at a word."""
+    text = _plain(headline(gate))
+    if len(text) <= DESCRIPTION:
+        return text
+    return text[: DESCRIPTION - 1].rpartition(" ")[0].rstrip(" ;:,") + "…"
+
+
+def gates_comment(gates: Sequence[ShownGate]) -> str:
+    """The comment on a pull request, without its marker; the newest gate of each name is in it."""
+    ordered = sorted(gates, key=lambda one: (_ORDER[one.outcome], one.name))
+    shown = ordered[:GATES]
+    room = ROWS // max(len(shown), 1)
+    parts = ["\n\n".join(_gate(gate, room, several=len(gates) > 1)) for gate in shown]
+    if more := len(ordered) - len(shown):
+        parts.append(f"{formats.counted(more, 'more gate')} passed or still run.")
+    return "\n\n---\n\n".join(parts)
+
+
+def review(gate: ShownGate) -> str:
+    """The answer as plain text, for a forge whose comments are no Markdown."""
+    lines = [f"Throughline, {gate.name}: {_plain(headline(gate))}"]
+    if gate.decision is not None:
+        lines += [
+            f"* {case.case_key}: {case.verdict.value.replace('_', ' ')}. "
+            f"{_plain(_cut(case.sentence))}"
+            for case in _rows(gate.decision.cases)[:ROWS]
+        ]
+    return "\n".join([*lines, "", f"Measure it again: {command(gate.request)}", gate.link])
+
+
+def finding_comment(finding: ShownFinding) -> str:
+    """The comment on a merged pull request, without its marker."""
+    begins = {"open": "Regression after the merge", "resolved": "Recovered"}
+    said = begins.get(finding.state, f"No longer open ({finding.state.replace('_', ' ')})")
+    repeat = (
+        f"throughline gate --baseline {finding.parent} --contender {finding.commit} "
+        f"--case {shlex.quote(finding.case_key)}"
+    )
+    return "\n\n".join(
+        [
+            f"**{said}: {text(finding.headline)}.**",
+            text(finding.sentence),
+            _code(repeat),
+            f"[The finding with its evidence]({finding.link})",
+        ]
+    )
+
+
+def command(request: ComparisonRequest) -> str:
+    """The command line that measures the same again."""
+    words = ["throughline", "gate", "--baseline", request.baseline]
+    words += ["--contender", request.contender]
+    cases = request.cases or ((request.case,) if request.case else ())
+    words += ["--suite", request.suite] if request.suite else []
+    for case in cases:
+        words += ["--case", case.key]
+    words += _limits(request.policy)
+    default = ComparisonRequest.model_fields
+    if request.budget_s != default["budget_s"].default:
+        words += ["--budget", f"{request.budget_s:g}s"]
+    for name, value in sorted(request.requires.items()):
+        words += ["--require", f"{name}={value}"]
+    words += ["--worker", request.worker] if request.worker else []
+    words += ["--project", request.project] if request.project else []
+    words += [] if request.duet else ["--no-duet"]
+    return shlex.join(words)
+
+
+def text(said: str) -> str:
+    """Text of a stranger on one line: no markup, and nobody is mentioned by it."""
+    line = " ".join(said.split())
+    return _MENTION.sub("\\1\u200b", markdown.escape(line))
+
+
+def _gate(gate: ShownGate, room: int, *, several: bool) -> Iterator[str]:
+    name = f"{text(gate.name)}: " if several else ""
+    yield f"**{name}{text(headline(gate))}**"
+    if gate.decision is not None:
+        rows = _rows(gate.decision.cases)
+        if rows:
+            lines = (_row(case) for case in rows[:room])
+            yield markdown.table(("case", "change", "95 % interval", "verdict"), lines)
+        hidden = [case for case in gate.decision.cases if case not in rows[:room]]
+        if hidden and rows:
+            yield f"{len(hidden)} more: {_tally(hidden)}."
+        yield from (f"Note: {text(_cut(warning))}" for warning in gate.decision.warnings[:3])
+    link = f"[Every number and attempt]({gate.link})"
+    ends = " against ".join(
+        formats.revision(one) for one in (gate.request.contender, gate.request.baseline)
+    )
+    yield f"{text(ends)}, {text(gate.name)}. {link}. To measure it again:"
+    yield _code(command(gate.request))
+
+
+def _rows(cases: Sequence[CaseFindingView]) -> list[CaseFindingView]:
+    """The cases that have a row: worse, better, allowed, then those without an answer."""
+    named = [case for case in cases if case.verdict not in _COUNTED]
+    return sorted(named, key=_rank)
+
+
+def _rank(case: CaseFindingView) -> tuple[int, float]:
+    size = abs(case.metrics[0].change) if case.metrics else 0.0
+    if case.verdict in REGRESSIONS:
+        return 0, -size
+    return (1, -size) if case.verdict in _MOVED else (2, 0.0)
+
+
+def _row(case: CaseFindingView) -> tuple[str, ...]:
+    key = "`" + case.case_key.replace("`", "'").replace("|", "\\|") + "`"
+    verdict = case.verdict.value.replace("_", " ")
+    said = f"**{verdict}**" if case.verdict in REGRESSIONS else verdict
+    answered = case.verdict in GOOD | {CaseVerdict.WORSE}
+    if not answered:
+        said += f": {text(_cut(case.sentence))}"
+    if not case.metrics or (not answered and case.verdict is not CaseVerdict.UNCLEAR):
+        return key, formats.DASH, formats.DASH, said
+    change, between = formats.metric_change(case.metrics[0])
+    return key, f"{metric(case.metrics[0].metric).title} {change}", between, said
+
+
+def _worst(cases: Sequence[CaseFindingView]) -> str:
+    """The largest change for the worse, or else for the better."""
+    for verdict in (CaseVerdict.WORSE, CaseVerdict.BETTER):
+        moved = [one for one in cases if one.verdict is verdict and one.metrics]
+        if moved:
+            most = max(moved, key=lambda one: abs(one.metrics[0].change))
+            change, _ = formats.metric_change(most.metrics[0])
+            return f"{most.case_key} {metric(most.metrics[0].metric).in_sentence} {change}"
+    return ""
+
+
+def _tally(cases: Sequence[CaseFindingView]) -> str:
+    count = Counter(case.verdict for case in cases)
+    return ", ".join(
+        f"{count[one]} {one.value.replace('_', ' ')}" for one in CaseVerdict if count[one]
+    )
+
+
+def _limits(policy: Policy) -> list[str]:
+    if policy == Policy():
+        return []
+    plain = Policy(rules=policy.rules) == policy and len(policy.rules) == 1
+    rule = policy.rules[0] if plain else None
+    if rule is None or rule.trades or len(rule.limits) != 1 or rule.cases != "*":
+        return ["--policy", "gate.toml"]
+    limit = rule.limits[0]
+    words = ["--max-regression", f"{limit.max_regression:g}"] if limit.max_regression else []
+    default = type(limit).model_fields["margin"].default
+    return words + (["--margin", f"{limit.margin:g}"] if limit.margin != default else [])
+
+
+def _cut(said: str) -> str:
+    return said if len(said) <= _REASON else said[:_REASON].rpartition(" ")[0] + " …"
+
+
+def _plain(said: str) -> str:
+    return " ".join(said.replace(formats.NBSP, " ").split())
+
+
+def _code(line: str) -> str:
+    return f"```sh\n{line}\n```"
