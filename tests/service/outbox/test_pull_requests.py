@@ -487,3 +487,24 @@ def test_gerrit_gets_one_review_with_a_vote_a_decision(client: TestClient, hand:
         told.deliver()
         assert gerrit.votes == [-1, 0], "no data takes the vote back, and is no pass"
         assert told.states() == ["delivered"] * 4
+
+
+def test_two_couriers_that_look_at_once_make_one_comment(told: Told) -> None:
+    told.start()
+    told.start(suite="smoke")
+    couriers.route(told.database, told.sinks)
+    both_looked = threading.Barrier(2)
+
+    def wait_for_the_other(call: Call) -> None:
+        if str(call) == "GET /repos/acme/vision/issues/12/comments":
+            with contextlib.suppress(threading.BrokenBarrierError):
+                both_looked.wait(1)
+
+    told.forge.fault = wait_for_the_other
+    threads = [threading.Thread(target=told.deliver) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert told.states() == ["delivered", "delivered"]
+    assert len(told.bodies()) == 1
