@@ -76,7 +76,8 @@ class Forge(Sink):
         """The pull request of a key, if this sink may write on it."""
         forge, _, rest = key.partition(":")
         repository, _, number = rest.rpartition("#")
-        mine = forge == self.forge and repository in self.repositories
+        known = forge == self.forge and repository in self.repositories
+        mine = known and number.isdecimal()
         return Place(repository, int(number)) if mine else None
 
     def send(self, event: OutboxEvent, sending: Sending) -> None:
