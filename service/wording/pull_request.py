@@ -35,7 +35,8 @@ _REASON = 200
 _COUNTED = frozenset({CaseVerdict.SAME, CaseVerdict.NOT_WORSE, CaseVerdict.UNSUPPORTED})
 _MOVED = frozenset({CaseVerdict.BETTER, CaseVerdict.ALLOWED})
 _ORDER = {Outcome.REGRESSION: 0, Outcome.INCONCLUSIVE: 1, None: 2, Outcome.PASS: 3}
-_MENTION = re.compile(r"(@|\\#|\\!)(?=\w)")
+_LINKS = re.compile(r"(@(?=\w)|\\[#!](?=\w)|:(?=//)|www(?=\.))")
+"""Where a forge would mention a person, refer to an issue or make a link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,38 +74,45 @@ class ShownFinding:
     link: str
 
 
-def headline(gate: ShownGate) -> str:
-    """The answer in one sentence: never good without data."""
+def answer(gate: ShownGate) -> tuple[str, str]:
+    """The answer in a few words, never good without data, and what there is to say of it."""
+    count = formats.counted(gate.cases, "case")
     if gate.decision is None:
         ended = gate.state is ComparisonState.CANCELLED
-        count = formats.counted(gate.cases, "case")
-        return "Cancelled: nothing was decided." if ended else f"Measuring {count}."
-    cases = gate.decision.cases
-    lost = [one for one in cases if one.verdict not in GOOD | REGRESSIONS]
-    unsupported = [one for one in lost if one.verdict is CaseVerdict.UNSUPPORTED]
+        return ("Cancelled: nothing was decided.", "") if ended else (f"Measuring {count}.", "")
     if gate.request.baseline == gate.request.contender:
-        return "Not decided: a revision was measured against itself, which checks the set-up."
+        return "Not decided: a revision beside itself.", "That checks the set-up."
+    return _decided(gate.decision, count)
+
+
+def _decided(decision: DecisionView, count: str) -> tuple[str, str]:
+    cases = decision.cases
+    worse = [one for one in cases if one.verdict in REGRESSIONS]
+    better = [one for one in cases if one.verdict is CaseVerdict.BETTER]
+    lost = [one for one in cases if one.verdict not in GOOD | REGRESSIONS]
     if len(lost) == len(cases):
-        return f"Nothing could be compared: {_tally(cases) or 'there is no case'}."
-    parts = [f"{formats.counted(len(cases), 'case')}: {_tally(cases)}"]
-    if worst := _worst(cases):
-        parts.append(worst)
-    begins = {
-        Outcome.PASS: "No regression in",
-        Outcome.REGRESSION: "Regression in",
-        Outcome.INCONCLUSIVE: "Not decided:",
-    }[gate.decision.outcome]
-    if gate.decision.outcome is Outcome.PASS and unsupported:
-        parts.append("what is unsupported was not measured")
-    return f"{begins} {'; '.join(parts)}."
+        return "Nothing could be compared.", f"{count}: {_tally(cases)}." if cases else ""
+    without = f"{len(lost)} without an answer: {_tally(lost)}." if lost else ""
+    gains = f"{len(better)} better{_most(better)}." if better else ""
+    match decision.outcome:
+        case Outcome.REGRESSION:
+            said = f"Regression in {len(worse)} of {count}{_most(worse)}."
+            return said, _joined(gains, without)
+        case Outcome.INCONCLUSIVE:
+            said = f"Not decided: {len(lost)} of {count} without an answer."
+            return said, _joined(f"{_tally(lost)}.", gains)
+    if better:
+        said = f"No regression, and {len(better)} of {count} better{_most(better)}."
+        return said, without
+    return f"No regression in {count}.", without
 
 
 def description(gate: ShownGate) -> str:
     """The answer for a status, cut at a word."""
-    text = _plain(headline(gate))
-    if len(text) <= DESCRIPTION:
-        return text
-    return text[: DESCRIPTION - 1].rpartition(" ")[0].rstrip(" ;:,") + "…"
+    said = _plain(_joined(*answer(gate)))
+    if len(said) <= DESCRIPTION:
+        return said
+    return said[: DESCRIPTION - 1].rpartition(" ")[0].rstrip(" ;:,") + "…"
 
 
 def gates_comment(gates: Sequence[ShownGate]) -> str:
@@ -114,13 +122,13 @@ def gates_comment(gates: Sequence[ShownGate]) -> str:
     room = ROWS // max(len(shown), 1)
     parts = ["\n\n".join(_gate(gate, room, several=len(gates) > 1)) for gate in shown]
     if more := len(ordered) - len(shown):
-        parts.append(f"{formats.counted(more, 'more gate')} passed or still run.")
+        parts.append(f"{formats.counted(more, 'more gate')} not shown here.")
     return "\n\n---\n\n".join(parts)
 
 
 def review(gate: ShownGate) -> str:
     """The answer as plain text, for a forge whose comments are no Markdown."""
-    lines = [f"Throughline, {gate.name}: {_plain(headline(gate))}"]
+    lines = [f"Throughline, {gate.name}: {_plain(_joined(*answer(gate)))}"]
     if gate.decision is not None:
         lines += [
             f"* {case.case_key}: {case.verdict.value.replace('_', ' ')}. "
@@ -132,20 +140,19 @@ def review(gate: ShownGate) -> str:
 
 def finding_comment(finding: ShownFinding) -> str:
     """The comment on a merged pull request, without its marker."""
-    begins = {"open": "Regression after the merge", "resolved": "Recovered"}
-    said = begins.get(finding.state, f"No longer open ({finding.state.replace('_', ' ')})")
+    closed = {"resolved": "Recovered.", "withdrawn": "Withdrawn: it was never there."}
+    if finding.state == "open":
+        begins = f"**Regression after the merge: {text(finding.headline)}.**"
+    else:
+        said = closed.get(finding.state, f"Closed as {finding.state.replace('_', ' ')}.")
+        begins = f"**{said}** Before: {text(finding.headline)}."
+    case = shlex.quote(finding.case_key)
     repeat = (
-        f"throughline gate --baseline {finding.parent} --contender {finding.commit} "
-        f"--case {shlex.quote(finding.case_key)}"
+        f"throughline gate \\\n  --baseline {finding.parent} \\\n  --contender {finding.commit} "
+        f"\\\n  --case {case}"
     )
-    return "\n\n".join(
-        [
-            f"**{said}: {text(finding.headline)}.**",
-            text(finding.sentence),
-            _code(repeat),
-            f"[The finding with its evidence]({finding.link})",
-        ]
-    )
+    link = f"[The finding with its evidence]({finding.link}). To measure it again:"
+    return "\n\n".join([begins, text(finding.sentence), link, _code(repeat)])
 
 
 def command(request: ComparisonRequest) -> str:
@@ -169,29 +176,34 @@ def command(request: ComparisonRequest) -> str:
 
 
 def text(said: str) -> str:
-    """Text of a stranger on one line: no markup, and nobody is mentioned by it."""
+    """Text of a stranger on one line: no markup, no link, and nobody is mentioned."""
     line = " ".join(said.split())
-    return _MENTION.sub("\\1\u200b", markdown.escape(line))
+    return _LINKS.sub("\\1\u200b", markdown.escape(line))
 
 
 def _gate(gate: ShownGate, room: int, *, several: bool) -> Iterator[str]:
+    begins, rest = answer(gate)
     name = f"{text(gate.name)}: " if several else ""
-    yield f"**{name}{text(headline(gate))}**"
+    yield _joined(f"**{name}{text(begins)}**", text(rest))
     if gate.decision is not None:
         rows = _rows(gate.decision.cases)
         if rows:
+            sure = f"{round(100 * (1 - gate.decision.false_pass))} % interval"
             lines = (_row(case) for case in rows[:room])
-            yield markdown.table(("case", "change", "95 % interval", "verdict"), lines)
+            yield markdown.table(("case", "change", sure, "verdict"), lines)
         hidden = [case for case in gate.decision.cases if case not in rows[:room]]
         if hidden and rows:
-            yield f"{len(hidden)} more: {_tally(hidden)}."
+            yield f"{formats.counted(len(hidden), 'more case')}: {_tally(hidden)}."
         yield from (f"Note: {text(_cut(warning))}" for warning in gate.decision.warnings[:3])
-    link = f"[Every number and attempt]({gate.link})"
     ends = " against ".join(
         formats.revision(one) for one in (gate.request.contender, gate.request.baseline)
     )
-    yield f"{text(ends)}, {text(gate.name)}. {link}. To measure it again:"
-    yield _code(command(gate.request))
+    link = f"{text(ends)}, {text(gate.name)}. [Every number and attempt]({gate.link})."
+    if gate.state is ComparisonState.RUNNING:
+        yield link
+    else:
+        yield f"{link} To measure it again:"
+        yield _code(command(gate.request).replace(" --", " \\\n  --"))
 
 
 def _rows(cases: Sequence[CaseFindingView]) -> list[CaseFindingView]:
@@ -220,22 +232,29 @@ def _row(case: CaseFindingView) -> tuple[str, ...]:
     return key, f"{metric(case.metrics[0].metric).title} {change}", between, said
 
 
-def _worst(cases: Sequence[CaseFindingView]) -> str:
-    """The largest change for the worse, or else for the better."""
-    for verdict in (CaseVerdict.WORSE, CaseVerdict.BETTER):
-        moved = [one for one in cases if one.verdict is verdict and one.metrics]
-        if moved:
-            most = max(moved, key=lambda one: abs(one.metrics[0].change))
-            change, _ = formats.metric_change(most.metrics[0])
-            return f"{most.case_key} {metric(most.metrics[0].metric).in_sentence} {change}"
-    return ""
+def _most(cases: Sequence[CaseFindingView]) -> str:
+    """Name the largest change among cases of one direction, if one was measured."""
+    moved = [one for one in cases if one.metrics and one.verdict is not CaseVerdict.PARITY]
+    if not moved:
+        return f": {cases[0].case_key} {_tally(cases[:1])}" if cases else ""
+    most = max(moved, key=lambda one: abs(one.metrics[0].change))
+    change, between = formats.metric_change(most.metrics[0])
+    title = metric(most.metrics[0].metric).in_sentence
+    which = "" if len(cases) == 1 else "the largest "
+    return f": {which}{change} {title} ({between}) in {most.case_key}"
 
 
 def _tally(cases: Sequence[CaseFindingView]) -> str:
     count = Counter(case.verdict for case in cases)
+    if len(count) == 1:
+        return cases[0].verdict.value.replace("_", " ")
     return ", ".join(
         f"{count[one]} {one.value.replace('_', ' ')}" for one in CaseVerdict if count[one]
     )
+
+
+def _joined(*parts: str) -> str:
+    return " ".join(filter(None, parts))
 
 
 def _limits(policy: Policy) -> list[str]:

@@ -82,7 +82,7 @@ def test_a_merge_that_regressed_is_told_once_and_edited_when_it_recovers(
     [comment] = github.comments.values()
     assert comment["issue"] == 7, "number 6 was closed without a merge"
     assert comment["body"].startswith(f"<!-- throughline finding:{finding} -->\n**Regression after")
-    assert f"--baseline {PARENT} --contender {MERGED} --case" in comment["body"]
+    assert f"--baseline {PARENT} \\\n  --contender {MERGED} \\\n  --case" in comment["body"]
     assert f"{ADDRESS}/findings/{finding}" in comment["body"]
     act(database, finding, "resolve", "throughline")
     act(database, finding, "reopen")
@@ -90,12 +90,12 @@ def test_a_merge_that_regressed_is_told_once_and_edited_when_it_recovers(
     rows = deliver(database, to)
     assert [(row.state, row.error) for row in rows] == [("delivered", "")] * 4
     [comment] = github.comments.values()
-    assert "**No longer open (withdrawn):" in comment["body"]
+    assert "**Withdrawn: it was never there.**" in comment["body"]
     act(database, finding, "reopen")
     act(database, finding, "resolve", "throughline")
     deliver(database, to)
     [comment] = github.comments.values()
-    assert "**Recovered:" in comment["body"]
+    assert "**Recovered.**" in comment["body"]
 
 
 @pytest.mark.parametrize(
