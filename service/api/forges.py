@@ -28,7 +28,7 @@ from service.schemas.pull_requests import PullRequest
 
 log = logging.getLogger(__name__)
 router = noun("/forges", "forges")
-_BODY_B = 2**20
+_BODY_B = 2**19
 """A hook repeats comment and description, of 64 Ki characters each."""
 _ASK_S = 3.0
 """For each question to the forge: it waits 10 s for the answer to its hook."""

@@ -31,7 +31,7 @@ from service.database.session import Database, now_of
 from service.findings import pipeline
 from service.jobs import commit_ranges, expiry, schedules
 from service.models import FindingRow, Point, SettledWindow
-from service.outbox import deliveries
+from service.outbox import deliveries, forge_comments
 
 API = "/api/v1"
 NIGHTS = 11
@@ -56,6 +56,7 @@ def live(database_url: str, state_dir: Path) -> None:
         _tokens(doorman)
         with doorman.database.writing() as session:
             deliveries.test(session, "ci", now_of(session))
+            forge_comments.claim(session, "hub", "command:900", now_of(session))
         Hand(doorman.client).measure()  # noted, and not analysed yet
         _submit(doorman.client, "r3", workload="nanogpt")  # and one that waits
 

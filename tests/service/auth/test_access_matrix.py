@@ -144,9 +144,10 @@ TABLE: dict[str, Row] = {
     "GET /audit": Row(),
     "POST /enrolments": Row(201),
     "POST /enrolments/redeem": Row(201, missing=401),
+    "POST /forges/{sink}/hook": Row(403, missing=404, shared=True),  # it is signed
 }
 BEYOND_READING = {
-    "open": {"GET /health", "POST /enrolments/redeem"},
+    "open": {"GET /health", "POST /enrolments/redeem", "POST /forges/{sink}/hook"},
     "submit": {
         "POST /bisections",
         "POST /bisections/{bisection_id}/cancel",
@@ -201,6 +202,12 @@ address = "https://perf.example.com"
 name = "ci"
 kind = "slack"
 url = "https://chat.example.com/1"
+[[sink]]
+name = "hub"
+kind = "github"
+token = "t"
+repositories = ["acme/vision"]
+hook_secret = "s"
 """
 SECRET = "The foreign finding's sentence."
 
@@ -351,10 +358,16 @@ class World:
                 *("bisection_id", "finding_id", "threshold_id", "delivery_id"),
             ),
             ABSENT,
-        ) | {"digest": "0" * 64, "name": "none", "number": "1", "token_id": "0" * 16}
+        ) | {
+            "digest": "0" * 64,
+            "name": "none",
+            "number": "1",
+            "token_id": "0" * 16,
+            "sink": "none",
+        }
         if thing == "missing":
             return absent
-        ids = absent | self.ids[thing]
+        ids = absent | {"sink": "hub"} | self.ids[thing]
         if path.startswith("/workers"):
             ids["name"] = self.hands[thing].name
         if not fresh:

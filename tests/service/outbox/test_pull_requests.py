@@ -14,7 +14,7 @@ from typing import Any
 import jwt
 import pytest
 from builders.forges import HEAD, Call, FakeForge, FakeGerrit, FakeGitHub, FakeGitLab, serving
-from builders.gate_hand import GateHand, steady
+from builders.gate_hand import GateHand, asked, steady
 from builders.service_hand import Hand
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -435,6 +435,29 @@ def test_faults_crashes_and_three_couriers_leave_one_comment_that_tells_the_newe
     forge = told.forge
     assert isinstance(forge, FakeGitHub)
     assert forge.statuses[-1]["state"] == "success"
+
+
+def test_the_page_of_a_gate_names_its_pull_request(told: Told) -> None:
+    client = told.gate.client
+    page = client.get(f"/comparisons/{told.start()['id']}").text
+    assert "acme/vision#12 (github)" in page
+    assert "Pull request" not in client.get(f"/comparisons/{told.gate.start()['id']}").text
+
+
+def test_a_pull_request_is_well_formed_or_refused(told: Told) -> None:
+    wrong = [
+        {"repository": "../vision"},
+        {"repository": "acme/vision?x=1"},
+        {"repository": "a" * 201},
+        {"number": 0},
+        {"number": 2**31},
+        {"head": "main"},
+        {"forge": "sourcehut"},
+        {"title": "x"},
+    ]
+    for more in wrong:
+        body = asked(pull_request=PULL | more)
+        assert told.gate.client.post("/api/v1/comparisons", json=body).status_code == 422, more
 
 
 def test_only_named_repositories_are_written_to(told: Told) -> None:

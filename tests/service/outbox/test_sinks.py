@@ -98,6 +98,77 @@ def test_a_wrong_file_is_refused_with_a_sentence_without_its_secrets(
     assert "hooks/1" not in str(caught.value)
 
 
+FORGES = """
+address = "https://perf.example.com"
+
+[[sink]]
+name = "hub"
+kind = "github"
+token = "ghp_secret"
+repositories = ["acme/vision", ".github"]
+
+[[sink]]
+name = "lab"
+kind = "gitlab"
+api = "https://gitlab.example.com/api/v4"
+token = "glpat_secret"
+repositories = ["acme/ml/vision"]
+
+[[sink]]
+name = "review"
+kind = "gerrit"
+api = "https://review.example.com"
+user = "throughline"
+password = "http_secret"
+repositories = ["vision"]
+"""
+
+
+def test_forges_name_the_repositories_that_may_be_written_to(path: Path) -> None:
+    path.write_text(FORGES)
+    hub, lab, review = load(path).sink
+    assert hub.kind == "github"
+    assert hub.api == "https://api.github.com"
+    assert lab.kind == "gitlab"
+    assert review.kind == "gerrit"
+    assert review.label == "Verified"
+    assert not any(kept in repr((hub, lab, review)) for kept in ("ghp_", "glpat_", "http_"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('token = "ghp_secret"', "", "github needs either a token, or app and private_key"),
+        ('token = "ghp_secret"', "app = 1", "github needs either a token, or app and private_key"),
+        ('"ghp_secret"', '"ghp_secret"\napp = 1', "github needs either a token, or app"),
+        ('"acme/vision"', '"../vision"', "sink 1 repositories 1"),
+        ('"acme/vision", ".github"', "", "sink 1 repositories"),
+        ('"https://gitlab', '"http://gitlab', "api must begin with https://"),
+        (
+            '"https://review',
+            '"https://me:pw@review',
+            "api must be https://HOST/..., without a user",
+        ),
+        ('kind = "gitlab"', 'kind = "github"', "sink 2"),
+        ('["vision"]', "[]", "sink 3 repositories"),
+        ('"throughline"', '"throughline"\nlabel = "a b"', "sink 3 label"),
+        ('password = "http_secret"', "", "sink 3 password"),
+    ],
+)
+def test_a_wrong_forge_is_refused_without_its_secrets(
+    path: Path, old: str, new: str, said: str
+) -> None:
+    assert old in FORGES
+    path.write_text(FORGES.replace(old, new, 1))
+    if new == 'kind = "github"':
+        path.write_text(path.read_text().replace("acme/ml/vision", "acme/vision"))
+        said = "two sinks write to the same repository"
+    with pytest.raises(SinksWrong) as caught:
+        load(path)
+    assert said in str(caught.value)
+    assert "_secret" not in str(caught.value)
+
+
 def test_a_service_with_a_wrong_file_does_not_start(tmp_path: Path, sqlite_url: str) -> None:
     path = tmp_path / "missing.toml"
     code, said = outcome(run(DATABASE_URL=sqlite_url, OUTBOX=str(path)))
