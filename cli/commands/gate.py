@@ -39,6 +39,15 @@ Baseline = Annotated[
 ]
 
 
+PullRequest = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FORGE:REPOSITORY#NUMBER",
+        help="The pull request to be told; by default the one that CI runs for.",
+    ),
+]
+
+
 def gate(
     *,
     baseline: Baseline = None,
@@ -84,13 +93,7 @@ def gate(
     idempotency_key: Annotated[
         str | None, typer.Option(help="The same key starts one, however often CI retries.")
     ] = None,
-    pull_request: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FORGE:REPOSITORY#NUMBER",
-            help="The pull request to be told; by default the one that CI runs for.",
-        ),
-    ] = None,
+    pull_request: PullRequest = None,
     url: options.Url = options.DEFAULT_URL,
 ) -> None:
     """Measure two revisions in turn on one device until every case is decided or the budget ends.

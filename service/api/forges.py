@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from enum import StrEnum
 from typing import Annotated
 
 from fastapi import Depends, Path, Request
@@ -14,7 +13,7 @@ from service.api.openapi import problems
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
 from service.comparisons import comment_commands
-from service.comparisons.comment_commands import Asked, Command
+from service.comparisons.comment_commands import Command, CommandPlace
 from service.database.session import now_of
 from service.errors import Forbidden, NotFound, Overloaded
 from service.http.strict_route import JSON, takes
@@ -34,19 +33,11 @@ _ASK_S = 3.0
 """For each question to the forge: it waits 10 s for the answer to its hook."""
 
 
-class HookOutcome(StrEnum):
-    """What became of a hook."""
-
-    IGNORED = "ignored"
-    """It tells of no command, or of one from somebody who may not write."""
-    ANSWERED = "answered"
-    """The answer will be a comment."""
-
-
 class HookAnswer(Document):
     """The answer to a hook."""
 
-    outcome: HookOutcome
+    obeyed: bool
+    """False if it tells of no command, or of one from somebody who may not write."""
 
 
 async def raw_body(request: Request) -> bytes:
@@ -77,18 +68,18 @@ def receive_hook(
         raise Forbidden("The hook is not signed with the sink's hook_secret.") from None
     command = None if spoken is None else comment_commands.read(spoken.body)
     if spoken is None or command is None:
-        return HookAnswer(outcome=HookOutcome.IGNORED)
+        return HookAnswer(obeyed=False)
     try:
         api = forge.open(spoken.place.repository, _ASK_S)
         if not forge.permits(api, spoken):
-            return HookAnswer(outcome=HookOutcome.IGNORED)
+            return HookAnswer(obeyed=False)
         ends = forge.ends(api, spoken.place) if command.verb == "gate" else None
     except NotDelivered as fault:
         log.warning("sink %s: a command was not obeyed: %s", sink, fault)
         raise Overloaded("The forge does not say who may write; send the hook again.") from None
     with get_database(request).writing() as session:
         _obey(session, forge, spoken, command, ends, sinks.address)
-    return HookAnswer(outcome=HookOutcome.ANSWERED)
+    return HookAnswer(obeyed=True)
 
 
 def _obey(
@@ -103,23 +94,19 @@ def _obey(
     now, place = now_of(session), spoken.place
     if not forge_comments.claim(session, forge.name, f"command:{spoken.comment_id}", now):
         return
-    pull_request = f"{forge.forge}:{place.repository}#{place.number}"
-    asked = Asked(pull_request, f"{forge.name}-{spoken.comment_id}", forge.project, address)
-    at = None if ends is None else (ends[0], _pull_request(forge, spoken, ends[1]))
+    key = f"{forge.forge}:{place.repository}#{place.number}"
+    asked = CommandPlace(key, f"{forge.name}-{spoken.comment_id}", forge.project, address)
+    at = None
+    if ends is not None:
+        where = {"repository": place.repository, "number": place.number, "head": ends[1]}
+        at = ends[0], PullRequest(forge=forge.forge, **where)
     said = comment_commands.obey(session, command, asked, at, now)
     news = events.News(
         EventKind.COMMAND_ANSWERED,
-        f"/throughline {command.verb} on {pull_request}",
+        f"/throughline {command.verb} on {key}",
         said,
         spoken.comment_id,
         forge.project or "",
-        pull_request=pull_request,
+        pull_request=key,
     )
     deliveries.send_to(session, forge.name, news, now)
-
-
-def _pull_request(forge: HookedForge, spoken: Spoken, head: str) -> PullRequest:
-    place = spoken.place
-    return PullRequest(
-        forge=forge.forge, repository=place.repository, number=place.number, head=head
-    )

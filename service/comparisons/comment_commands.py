@@ -60,8 +60,8 @@ def read(comment: str) -> Command | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """Where a command stands, and what it may use."""
+class CommandPlace:
+    """The place of a command, and what it may use."""
 
     pull_request: str
     """Its key."""
@@ -75,7 +75,7 @@ class Asked:
 def obey(
     session: Session,
     command: Command,
-    asked: Asked,
+    asked: CommandPlace,
     at: tuple[str, PullRequest] | None,
     now: datetime,
 ) -> str:
@@ -101,7 +101,7 @@ def obey(
 
 
 def _gate(
-    session: Session, suite: str, asked: Asked, at: tuple[str, PullRequest], now: datetime
+    session: Session, suite: str, asked: CommandPlace, at: tuple[str, PullRequest], now: datetime
 ) -> str:
     baseline, pull_request = at
     request = ComparisonRequest(
@@ -115,21 +115,21 @@ def _gate(
     return _begin(session, request, asked, now)
 
 
-def _rerun(session: Session, asked: Asked, now: datetime) -> str:
+def _rerun(session: Session, asked: CommandPlace, now: datetime) -> str:
     for row in rows_of(session, asked.pull_request):
         request = ComparisonRequest.model_validate(row.request)
         return _begin(session, request.model_copy(update={"source": SOURCE}), asked, now)
     return NO_GATE
 
 
-def _begin(session: Session, request: ComparisonRequest, asked: Asked, now: datetime) -> str:
+def _begin(session: Session, request: ComparisonRequest, asked: CommandPlace, now: datetime) -> str:
     made = start(session, request, now, asked.comment).comparison_id
     advance(session, made, now)
     link = f"{asked.address}/comparisons/{made}"
     return f"[The gate]({link}) has started. Its outcome will stand in the comment about gates."
 
 
-def _bisect(session: Session, asked: Asked, now: datetime) -> str:
+def _bisect(session: Session, asked: CommandPlace, now: datetime) -> str:
     """Bisect the largest slowdown that the newest decided gate found."""
     row = next((one for one in rows_of(session, asked.pull_request) if one.decision), None)
     if row is None:

@@ -49,7 +49,7 @@ class NotDelivered(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """What a receiver answered."""
 
     status: int
@@ -69,7 +69,7 @@ def post(url: httpx2.URL, message: Message, *, private: bool, within_s: float = 
 
 def exchange(
     method: str, url: httpx2.URL, message: Message, *, private: bool, within_s: float = ANSWER_S
-) -> Answer:
+) -> HttpAnswer:
     """Send a request, and return the answer, whatever its status.
 
     Raises:
@@ -144,13 +144,13 @@ async def _judge(answer: httpx2.Response) -> None:
     raise NotDelivered(f"It answered {answer.status_code}{f': {said}' if said else '.'}")
 
 
-async def _whole(answer: httpx2.Response) -> Answer:
+async def _whole(answer: httpx2.Response) -> HttpAnswer:
     body = b""
     async for piece in answer.aiter_bytes():
         body += piece
         if len(body) > _MOST_BYTES:
             raise NotDelivered("Its answer is too large.")
-    return Answer(answer.status_code, dict(answer.headers), body)
+    return HttpAnswer(answer.status_code, dict(answer.headers), body)
 
 
 def readable(said: bytes) -> str:

@@ -56,6 +56,7 @@ def head_of(gate: ShownGate) -> str:
 def _gate(row: models.ComparisonRow, address: str) -> ShownGate:
     decision = None if row.decision is None else DecisionView.model_validate(worded(row.decision))
     return ShownGate(
+        row.id,
         ComparisonRequest.model_validate(row.request),
         ComparisonState(row.state),
         len(row.cases),

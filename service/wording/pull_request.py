@@ -43,6 +43,7 @@ _LINKS = re.compile(r"(@(?=\w)|\\[#!](?=\w)|:(?=//)|www(?=\.))")
 class ShownGate:
     """A gate of a pull request."""
 
+    id: str
     request: ComparisonRequest
     state: ComparisonState
     cases: int

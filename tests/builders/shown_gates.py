@@ -55,7 +55,7 @@ def gate(
     known = {"baseline": BASE, "contender": HEAD, "suite": "smoke", "pull_request": PULL}
     request = ComparisonRequest.model_validate(known | more)
     if outcome is None:
-        return ShownGate(request, ComparisonState.RUNNING, 6, None, LINK)
+        return ShownGate("0192ab", request, ComparisonState.RUNNING, 6, None, LINK)
     decision = DecisionView(
         outcome=Outcome(outcome),
         sentence="",
@@ -64,7 +64,7 @@ def gate(
         false_alarm=0.01,
         false_pass=0.05,
     )
-    return ShownGate(request, ComparisonState.DECIDED, len(cases), decision, LINK)
+    return ShownGate("0192ab", request, ComparisonState.DECIDED, len(cases), decision, LINK)
 
 
 def finding(state: str) -> ShownFinding:

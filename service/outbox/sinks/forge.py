@@ -15,7 +15,7 @@ from service.outbox.events import noun_of
 from service.outbox.forge_comments import HeldComment
 from service.outbox.post import NotDelivered
 from service.outbox.pull_request_news import head_of
-from service.outbox.sinks.forge_api import ForgeApi, Refused
+from service.outbox.sinks.forge_api import ForgeApi, ForgeRefused
 from service.outbox.sinks.sink import Sending, Sink, web_address
 from service.schemas.pull_requests import ForgeKind, Repository
 from service.wording import pull_request as words
@@ -103,9 +103,9 @@ class Forge(Sink):
         with forge_comments.held(sending.database, self.name, event.pull_request) as held:
             with sending.database.reading() as session:
                 gates = pull_request_news.gates_of(session, event.pull_request, sending.address)
-            told = next((one for one in gates if one.link.endswith(event.subject)), None)
-            if told is None:
-                raise NotDelivered("The comparison is not stored any more.", final=True)
+            told = next((one for one in gates if one.id == event.subject), None)
+            if told is None:  # a long time ago, and many gates have come since
+                return
             same = (told.name, head_of(told))
             gate = next(one for one in gates if (one.name, head_of(one)) == same)
             api = self.open(place.repository, sending.within_s)
@@ -158,7 +158,7 @@ class Forge(Sink):
             api = self.open(repository, sending.within_s)
             try:
                 number = self.merged(api, repository, commit)
-            except Refused as fault:
+            except ForgeRefused as fault:
                 if fault.status not in (404, 422):  # this repository has no such commit
                     raise
                 continue
@@ -227,7 +227,7 @@ def edited(api: ForgeApi, method: str, path: str, document: object) -> bool:
     """Send an edit; False if there is nothing to edit any more."""
     try:
         api.call(method, path, document)
-    except Refused as fault:
+    except ForgeRefused as fault:
         if fault.status in (404, 410):
             return False
         raise

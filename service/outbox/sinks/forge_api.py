@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import orjson
 
-from service.outbox.post import JSON, Answer, Message, NotDelivered, exchange, readable
+from service.outbox.post import JSON, HttpAnswer, Message, NotDelivered, exchange, readable
 
 ATTEMPT_S = 40.0
 """For all requests of one attempt: less than a claim of a delivery or a comment holds."""
@@ -24,7 +24,7 @@ _NOT_JSON = b")]}'\n"
 """Gerrit begins each document so that no browser runs it."""
 
 
-class Refused(NotDelivered):
+class ForgeRefused(NotDelivered):
     """The forge answered with an error."""
 
     def __init__(self, sentence: str, status: int, *, wait_s: float, final: bool) -> None:
@@ -50,7 +50,7 @@ class ForgeApi:
         """Send a request, and return the document of its answer.
 
         Raises:
-            Refused: the forge answered with an error.
+            ForgeRefused: the forge answered with an error.
             NotDelivered: it did not answer.
         """
         left_s = min(self.within_s, self.ends_s - time.monotonic())
@@ -78,7 +78,7 @@ class ForgeApi:
             if len(page) < PER_PAGE:
                 return
 
-    def _refused(self, method: str, path: str, answer: Answer) -> Refused:
+    def _refused(self, method: str, path: str, answer: HttpAnswer) -> ForgeRefused:
         said = _message(answer.body)
         for secret in self.secrets:
             said = said.replace(secret, "***")
@@ -89,7 +89,7 @@ class ForgeApi:
         if wait_s:
             said = f"its limit of requests is reached. {said}"
         sentence = f"{where}: {said}" if said else f"{where}."
-        return Refused(sentence, answer.status, wait_s=wait_s, final=answer.status in _FINAL)
+        return ForgeRefused(sentence, answer.status, wait_s=wait_s, final=answer.status in _FINAL)
 
 
 def _message(body: bytes) -> str:
@@ -104,7 +104,7 @@ def _message(body: bytes) -> str:
     return readable(said.encode() if isinstance(said, str) else body)
 
 
-def _wait_s(answer: Answer, said: str) -> float:
+def _wait_s(answer: HttpAnswer, said: str) -> float:
     """For how long a limit asks to wait; 0 if the answer is no limit."""
     headers = answer.headers
     after = headers.get("retry-after", "")

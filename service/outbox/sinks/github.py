@@ -14,7 +14,7 @@ from service.models import OutboxEvent
 from service.outbox.pull_request_news import head_of
 from service.outbox.sinks import app_tokens
 from service.outbox.sinks.forge import Comment, Place, edited
-from service.outbox.sinks.forge_api import ForgeApi, Refused
+from service.outbox.sinks.forge_api import ForgeApi, ForgeRefused
 from service.outbox.sinks.hooks import HookedForge, Spoken
 from service.outbox.sinks.sink import Kept, Sending
 from service.schemas.comparisons import ComparisonState
@@ -69,7 +69,7 @@ class GitHub(HookedForge):
         """Write; an App's token that GitHub takes no more is not tried again."""
         try:
             super().send(event, sending)
-        except Refused as fault:
+        except ForgeRefused as fault:
             if fault.status == 401:
                 app_tokens.forget(self.app)
             raise
@@ -97,7 +97,7 @@ class GitHub(HookedForge):
         document: dict[str, Any] = {
             "name": name,
             "details_url": gate.link,
-            "external_id": gate.link.rpartition("/")[2],
+            "external_id": gate.id,
             "status": "in_progress" if gate.state is ComparisonState.RUNNING else "completed",
             "output": {"title": description(gate), "summary": gates_comment([gate])},
         }
@@ -164,7 +164,7 @@ class GitHub(HookedForge):
         path = f"repos/{spoken.place.repository}/collaborators/{quote(spoken.author)}/permission"
         try:
             return api.call("GET", path)["permission"] in ("admin", "write")
-        except Refused as fault:
+        except ForgeRefused as fault:
             if fault.status == 404:
                 return False
             raise

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from service.outbox.pull_request_news import head_of
 from service.outbox.sinks.forge import Comment, Place, edited
-from service.outbox.sinks.forge_api import ForgeApi, Refused
+from service.outbox.sinks.forge_api import ForgeApi, ForgeRefused
 from service.outbox.sinks.hooks import HookedForge, Spoken
 from service.outbox.sinks.sink import Kept
 from service.schemas.comparisons import ComparisonState
@@ -53,7 +53,7 @@ class GitLab(HookedForge):
         path = f"{_project(place.repository)}/statuses/{head_of(gate)}"
         try:
             api.call("POST", path, document)
-        except Refused as fault:
+        except ForgeRefused as fault:
             if fault.status != 400 or "Cannot transition status" not in str(fault):
                 raise
 
@@ -99,7 +99,7 @@ class GitLab(HookedForge):
         path = f"{_project(spoken.place.repository)}/members/all/{spoken.author}"
         try:
             return int(api.call("GET", path)["access_level"]) >= _DEVELOPER
-        except Refused as fault:
+        except ForgeRefused as fault:
             if fault.status == 404:
                 return False
             raise

@@ -126,7 +126,7 @@ def test_a_gate_is_asked_for_measured_and_told(
     client: TestClient, gate: GateHand, hub: FakeGitHub
 ) -> None:
     answer = send(client, spoken("Looks slow.\r\n/throughline gate smoke\r\n"))
-    assert (answer.status_code, answer.json()) == (202, {"outcome": "answered"})
+    assert (answer.status_code, answer.json()) == (202, {"obeyed": True})
     [started] = gates(client)
     assert (started["baseline"], started["contender"], started["suite"], started["source"]) == (
         BASE,
@@ -157,12 +157,12 @@ def test_who_may_not_write_is_not_obeyed_and_not_answered(
     client: TestClient, gate: GateHand, hub: FakeGitHub, author: str
 ) -> None:
     answer = send(client, spoken("/throughline gate", author))
-    assert (answer.status_code, answer.json()) == (202, {"outcome": "ignored"})
+    assert (answer.status_code, answer.json()) == (202, {"obeyed": False})
     deliver(client)
     assert gates(client) == []
     assert len(hub.comments) == 0
     hub.permissions[author] = "admin"
-    assert send(client, spoken("/throughline gate", author)).json() == {"outcome": "answered"}
+    assert send(client, spoken("/throughline gate", author)).json() == {"obeyed": True}
 
 
 @pytest.mark.parametrize(
@@ -184,15 +184,15 @@ def test_what_is_no_command_is_ignored(
     client: TestClient, gate: GateHand, hub: FakeGitHub, document: Any
 ) -> None:
     answer = send(client, document)
-    assert (answer.status_code, answer.json()) == (202, {"outcome": "ignored"})
+    assert (answer.status_code, answer.json()) == (202, {"obeyed": False})
     assert gates(client) == []
 
 
 def test_its_own_answers_and_other_bots_are_ignored(client: TestClient, gate: GateHand) -> None:
     bot = {"id": 1, "user": {"login": "x[bot]", "type": "Bot"}, "body": "/throughline gate"}
-    assert send(client, spoken("", comment=bot)).json() == {"outcome": "ignored"}
+    assert send(client, spoken("", comment=bot)).json() == {"obeyed": False}
     assert comment_commands.read(comment_commands.HELP) is None
-    assert send(client, spoken("x"), event="ping").json() == {"outcome": "ignored"}
+    assert send(client, spoken("x"), event="ping").json() == {"obeyed": False}
 
 
 def test_a_hook_has_to_be_signed(client: TestClient, gate: GateHand) -> None:
@@ -230,7 +230,7 @@ def test_a_long_description_fits_and_a_huge_hook_is_refused(
 def test_each_command_is_answered(
     client: TestClient, gate: GateHand, hub: FakeGitHub, comment: str, said: str
 ) -> None:
-    assert send(client, spoken(comment)).json() == {"outcome": "answered"}
+    assert send(client, spoken(comment)).json() == {"obeyed": True}
     deliver(client)
     [reply] = hub.comments.values()
     assert said in reply["body"]
@@ -301,8 +301,8 @@ def test_gitlab_gives_commands_too(client: TestClient, gate: GateHand, lab: Fake
     assert client.post(hook, **noted("/throughline gate", token="no")).status_code == 403
     for stranger in (2, 3):
         answer = client.post(hook, **noted("/throughline gate", author=stranger))
-        assert answer.json() == {"outcome": "ignored"}
-    assert client.post(hook, **noted("/throughline gate")).json() == {"outcome": "answered"}
+        assert answer.json() == {"obeyed": False}
+    assert client.post(hook, **noted("/throughline gate")).json() == {"obeyed": True}
     [started] = gates(client)
     assert (started["baseline"], started["contender"]) == (BASE, HEAD)
     deliver(client)

@@ -11,11 +11,11 @@ from builders.forges import MERGED, FakeForge, FakeGerrit, FakeGitHub, FakeGitLa
 from builders.long_series import DROPPED, STEADY, noisy
 from sqlalchemy import select, update
 
-from service.database.session import Database, now_of
+from service.database.session import Database, new_id, now_of
 from service.findings import lifecycle, pipeline
 from service.history import revisions
-from service.models import CommitRangeRow, DeliveryRow, FindingRow
-from service.outbox import couriers
+from service.models import BisectionRow, CommitRangeRow, DeliveryRow, EventKind, FindingRow
+from service.outbox import couriers, events
 from service.outbox.sinks import Sinks
 
 pytestmark = pytest.mark.both_databases
@@ -49,7 +49,7 @@ def found(database: Database, between: int = 1, **values: Any) -> str:
     pipeline.look(database)
     with database.writing() as session:
         now = now_of(session)
-        for commit in (PARENT, MERGED):
+        for commit in (PARENT, MERGED, "8" * 40):
             revisions.register(session, commit, None, now)
         listed = [{"commit": MERGED, "at": now.isoformat()}] * between
         ends = {"good": PARENT, "bad": MERGED}
@@ -96,6 +96,36 @@ def test_a_merge_that_regressed_is_told_once_and_edited_when_it_recovers(
     deliver(database, to)
     [comment] = github.comments.values()
     assert "**Recovered.**" in comment["body"]
+
+
+def test_the_culprit_of_a_bisection_is_told_where_the_range_was_too_wide(
+    database: Database, github: FakeGitHub
+) -> None:
+    finding, to = found(database, between=5, first_bad="8" * 40), on(github)
+    deliver(database, to)
+    assert github.calls == []
+    with database.writing() as session:
+        now = now_of(session)
+        commits = [{"revision": one} for one in ("7" * 40, PARENT, MERGED, "8" * 40)]
+        bisection = BisectionRow(
+            id=new_id(now),
+            state="done",
+            finding_id=finding,
+            request={"finding": finding, "commits": commits},
+            subject={},
+            probes=[],
+            probed=0,
+            created_at=now,
+            decision={"outcome": "culprit", "first": 2, "last": 2},
+            reason="",
+        )
+        session.add(bisection)
+        kind = EventKind.BISECTION_ENDED
+        events.write(session, events.News(kind, "found", "It did.", bisection.id), now)
+    deliver(database, to)
+    [comment] = github.comments.values()
+    assert comment["issue"] == 7
+    assert f"--baseline {PARENT} \\\n  --contender {MERGED}" in comment["body"]
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import jwt
 import pytest
 from builders.forges import HEAD, Call, FakeForge, FakeGerrit, FakeGitHub, FakeGitLab, serving
 from builders.gate_hand import GateHand, asked, steady
+from builders.served import wait_until
 from builders.service_hand import Hand
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -22,11 +24,13 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select, update
 
 from benchmarks.contracts import Status
+from service.app import create_app
 from service.database.session import Database, now_of
 from service.models import DeliveryRow, ForgeComment
 from service.outbox import couriers, deliveries, forge_comments
 from service.outbox.sinks import Sinks, app_tokens
 from service.schemas.outbox import DeliveryState
+from service.settings import Settings
 
 pytestmark = pytest.mark.both_databases
 
@@ -544,3 +548,34 @@ def test_two_couriers_that_look_at_once_make_one_comment(told: Told) -> None:
         thread.join()
     assert told.states() == ["delivered", "delivered"]
     assert len(told.bodies()) == 1
+
+
+def test_two_running_replicas_tell_a_pull_request_with_one_comment(
+    database_url: str, github: FakeGitHub, tmp_path: Path
+) -> None:
+    path = tmp_path / "outbox.toml"
+    path.write_text(
+        f"""
+address = "{ADDRESS}"
+[[sink]]
+name = "forge"
+kind = "github"
+api = "{github.url()}"
+private = true
+token = "{github.token}"
+repositories = ["acme/vision"]
+"""
+    )
+    settings = Settings(database_url=database_url, outbox=path, sweep_s=0.05, confirmations=0)
+    settings = settings.model_copy(update={"role": "web"})
+    with TestClient(create_app(settings)) as client, TestClient(create_app(settings)):
+        hand = Hand(client)
+        hand.introduce(device="cpu")
+        gate = GateHand(client, hand)
+        for suite in ("smoke", "nightly", "smoke"):
+            gate.start(suite=suite, pull_request=PULL)
+        wait_until(lambda: len(client.get("/api/v1/outbox?state=delivered").json()["items"]) == 3)
+    [comment] = github.comments.values()
+    assert "**smoke: Measuring" in comment["body"]
+    assert "**nightly: Measuring" in comment["body"]
+    assert len(github.asked("POST /repos/acme/vision/issues/12/comments")) == 1
