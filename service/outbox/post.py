@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from ssl import SSLContext
-from typing import TypeVar
 
 import httpx2
 
 from service.outbox.addresses import AddressRefused, resolve
 
-T = TypeVar("T")
 ANSWER_S = 10.0
 """For everything from the name's lookup to the answer's status."""
 _SHOWN_BYTES = 200
@@ -64,7 +62,12 @@ def post(url: httpx2.URL, message: Message, *, private: bool, within_s: float = 
     Raises:
         NotDelivered: it has not, within ``within_s`` seconds or at all.
     """
-    _run(_Request("POST", url, message, private, within_s), _judge)
+    answer = _exchange("POST", url, message, private, within_s, whole=False)
+    if 300 <= answer.status < 400:
+        raise NotDelivered(f"It answered {answer.status}: redirects are not followed.")
+    if not 200 <= answer.status < 300:
+        said = readable(answer.body)
+        raise NotDelivered(f"It answered {answer.status}{f': {said}' if said else '.'}")
 
 
 def exchange(
@@ -75,82 +78,75 @@ def exchange(
     Raises:
         NotDelivered: none came within ``within_s`` seconds, or it is too large.
     """
-    return _run(_Request(method, url, message, private, within_s), _whole)
+    answer = _exchange(method, url, message, private, within_s, whole=True)
+    if len(answer.body) > _MOST_BYTES:
+        raise NotDelivered("Its answer is too large.")
+    return answer
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    method: str
-    url: httpx2.URL
-    message: Message
-    private: bool
-    within_s: float
-
-
-def _run(request: _Request, read: Callable[[httpx2.Response], Awaitable[T]]) -> T:
+def _exchange(
+    method: str, url: httpx2.URL, message: Message, private: bool, within_s: float, *, whole: bool
+) -> HttpAnswer:
     try:
-        return asyncio.run(_send(request, read))
+        return asyncio.run(_send(method, url, message, private, within_s, whole))
     except AddressRefused as error:
         raise NotDelivered(str(error)) from None
     except TimeoutError:
-        raise NotDelivered(f"No answer within {request.within_s:g} s.") from None
+        raise NotDelivered(f"No answer within {within_s:g} s.") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
         raise NotDelivered(f"The connection failed ({type(error).__name__}).") from None
 
 
-async def _send(request: _Request, read: Callable[[httpx2.Response], Awaitable[T]]) -> T:
-    url = request.url
-    async with asyncio.timeout(request.within_s):
+async def _send(
+    method: str, url: httpx2.URL, message: Message, private: bool, within_s: float, whole: bool
+) -> HttpAnswer:
+    async with asyncio.timeout(within_s):
         port = url.port or (443 if url.scheme == "https" else 80)
-        addresses = await resolve(_host(url), port, private=request.private)
+        addresses = await resolve(_host(url), port, private=private)
         # Without the environment's proxies: one would connect to an address that nobody checked.
         async with httpx2.AsyncClient(
             trust_env=False, verify=_tls(), timeout=None, follow_redirects=False
         ) as client:
-            return await read(await _first_answer(client, request, addresses))
+            answer = await _try_each(client, method, url, addresses, message)
+            body = await _beginning(answer, _MOST_BYTES if whole else _SHOWN_BYTES, whole=whole)
+            return HttpAnswer(answer.status_code, dict(answer.headers), body)
 
 
-async def _first_answer(
-    client: httpx2.AsyncClient, request: _Request, addresses: list[str]
+async def _try_each(
+    client: httpx2.AsyncClient,
+    method: str,
+    url: httpx2.URL,
+    addresses: list[str],
+    message: Message,
 ) -> httpx2.Response:
     """Send to the first of the checked addresses that takes a connection, and to no other."""
-    headers = request.message.headers | {"Host": request.url.netloc.decode("ascii")}
+    headers = message.headers | {"Host": url.netloc.decode("ascii")}
     for address in addresses:
-        made = client.build_request(
-            request.method,
-            request.url.copy_with(host=address),
+        request = client.build_request(
+            method,
+            url.copy_with(host=address),
             headers=headers,
-            content=request.message.body,
-            extensions={"sni_hostname": _host(request.url)},
+            content=message.body,
+            extensions={"sni_hostname": _host(url)},
         )
         try:
-            return await client.send(made, stream=True)
+            return await client.send(request, stream=True)
         except httpx2.ConnectError:
             if address == addresses[-1]:
                 raise
     raise AddressRefused("The host has no address.")
 
 
-async def _judge(answer: httpx2.Response) -> None:
-    if answer.is_success:
-        return
-    if answer.is_redirect:
-        raise NotDelivered(f"It answered {answer.status_code}: redirects are not followed.")
-    beginning = b""
-    async for piece in answer.aiter_raw(_SHOWN_BYTES):
-        beginning = piece
-        break
-    said = readable(beginning)
-    raise NotDelivered(f"It answered {answer.status_code}{f': {said}' if said else '.'}")
-
-
-async def _whole(answer: httpx2.Response) -> HttpAnswer:
+async def _beginning(answer: httpx2.Response, most: int, *, whole: bool) -> bytes:
+    """Read what is wanted of a body: of a success nothing, unless the ``whole`` is."""
     body = b""
+    if answer.is_success and not whole:
+        return body
     async for piece in answer.aiter_bytes():
         body += piece
-        if len(body) > _MOST_BYTES:
-            raise NotDelivered("Its answer is too large.")
-    return HttpAnswer(answer.status_code, dict(answer.headers), body)
+        if len(body) > most:
+            break
+    return body
 
 
 def readable(said: bytes) -> str:

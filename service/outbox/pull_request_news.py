@@ -42,15 +42,9 @@ def newest(gates: Sequence[ShownGate]) -> list[ShownGate]:
     """Of the gates at the newest head, the newest of each name."""
     named: dict[str, ShownGate] = {}
     for gate in gates:
-        if head_of(gate) == head_of(gates[0]):
+        if gate.head == gates[0].head:
             named.setdefault(gate.name, gate)
     return list(named.values())
-
-
-def head_of(gate: ShownGate) -> str:
-    """The commit that shows a gate's status."""
-    assert gate.request.pull_request is not None
-    return gate.request.pull_request.head
 
 
 def _gate(row: models.ComparisonRow, address: str) -> ShownGate:

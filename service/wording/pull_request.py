@@ -32,6 +32,8 @@ GATES = 5
 DESCRIPTION = 140
 """Characters that a status of GitHub may have."""
 _REASON = 200
+_REPEAT = 10_000
+"""Characters of a command that is shown: a forge takes some 64,000 in a comment."""
 _COUNTED = frozenset({CaseVerdict.SAME, CaseVerdict.NOT_WORSE, CaseVerdict.UNSUPPORTED})
 _MOVED = frozenset({CaseVerdict.BETTER, CaseVerdict.ALLOWED})
 _ORDER = {Outcome.REGRESSION: 0, Outcome.INCONCLUSIVE: 1, None: 2, Outcome.PASS: 3}
@@ -54,6 +56,12 @@ class ShownGate:
     def name(self) -> str:
         """What was measured: the suite, or ``cases``."""
         return self.request.suite or "cases"
+
+    @property
+    def head(self) -> str:
+        """The commit that shows its status."""
+        assert self.request.pull_request is not None
+        return self.request.pull_request.head
 
     @property
     def outcome(self) -> Outcome | None:
@@ -200,11 +208,12 @@ def _gate(gate: ShownGate, room: int, *, several: bool) -> Iterator[str]:
         formats.revision(one) for one in (gate.request.contender, gate.request.baseline)
     )
     link = f"{text(ends)}, {text(gate.name)}. [Every number and attempt]({gate.link})."
-    if gate.state is ComparisonState.RUNNING:
+    repeat = command(gate.request).replace(" --", " \\\n  --")
+    if gate.state is ComparisonState.RUNNING or len(repeat) > _REPEAT:
         yield link
     else:
         yield f"{link} To measure it again:"
-        yield _code(command(gate.request).replace(" --", " \\\n  --"))
+        yield _code(repeat)
 
 
 def _rows(cases: Sequence[CaseFindingView]) -> list[CaseFindingView]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 
 import jwt
@@ -19,14 +18,8 @@ _EARLY_S = 120.0
 """A token is not begun with when it ends so soon."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
-    text: str
-    ends_s: float
-    """Unix time."""
-
-
-_KEPT: dict[tuple[str, int, str], _Token] = {}
+_KEPT: dict[tuple[str, int, str], tuple[str, float]] = {}
+"""Tokens, and when they end (Unix time), by address, App and repository."""
 
 
 def installation_token(
@@ -41,12 +34,12 @@ def installation_token(
     api = begin(signed)
     name = (api.base, app, repository)
     kept = _KEPT.get(name)
-    if kept is None or kept.ends_s - time.time() < _EARLY_S:
+    if kept is None or kept[1] - time.time() < _EARLY_S:
         installation = api.call("GET", f"repos/{repository}/installation")["id"]
         made = api.call("POST", f"app/installations/{int(installation)}/access_tokens", {})
         ends = datetime.fromisoformat(made["expires_at"])
-        kept = _KEPT[name] = _Token(made["token"], ends.timestamp())
-    return kept.text
+        kept = _KEPT[name] = made["token"], ends.timestamp()
+    return kept[0]
 
 
 def forget(app: int | None) -> None:

@@ -14,7 +14,6 @@ from service.outbox import forge_comments, pull_request_news
 from service.outbox.events import noun_of
 from service.outbox.forge_comments import HeldComment
 from service.outbox.post import NotDelivered
-from service.outbox.pull_request_news import head_of
 from service.outbox.sinks.forge_api import ForgeApi, ForgeRefused
 from service.outbox.sinks.sink import Sending, Sink, web_address
 from service.schemas.pull_requests import ForgeKind, Repository
@@ -55,6 +54,8 @@ class Forge(Sink):
 
     forge: ClassVar[ForgeKind]
     title: ClassVar[str]
+    edits: ClassVar[bool] = True
+    """Whether a comment can be edited, and so follow the gates."""
     api: str
     repositories: Annotated[tuple[Repository, ...], Field(min_length=1, max_length=50)]
     """Those that it may write to."""
@@ -106,23 +107,13 @@ class Forge(Sink):
             told = next((one for one in gates if one.id == event.subject), None)
             if told is None:  # a long time ago, and many gates have come since
                 return
-            same = (told.name, head_of(told))
-            gate = next(one for one in gates if (one.name, head_of(one)) == same)
+            same = (told.name, told.head)
+            gate = next(one for one in gates if (one.name, one.head) == same)
             api = self.open(place.repository, sending.within_s)
             self.show_state(api, place, gate)
-            self.comment_on_gates(api, held, place, gates, sending)
-
-    def comment_on_gates(
-        self,
-        api: ForgeApi,
-        held: HeldComment,
-        place: Place,
-        gates: list[ShownGate],
-        sending: Sending,
-    ) -> None:
-        """Write the comment about the newest gates."""
-        said = words.gates_comment(pull_request_news.newest(gates))
-        self._write(api, held, place, f"gate {sending.address}", said)
+            if self.edits:
+                said = words.gates_comment(pull_request_news.newest(gates))
+                self._write(api, held, place, f"gate {sending.address}", said)
 
     def _answer(self, event: OutboxEvent, sending: Sending) -> None:
         place = self._placed(event)

@@ -9,11 +9,9 @@ from urllib.parse import quote
 
 from pydantic import StringConstraints
 
-from service.outbox.forge_comments import HeldComment
-from service.outbox.pull_request_news import head_of
 from service.outbox.sinks.forge import Comment, Forge, Place
 from service.outbox.sinks.forge_api import ForgeApi
-from service.outbox.sinks.sink import Kept, Sending
+from service.outbox.sinks.sink import Kept
 from service.schemas.gate import Outcome
 from service.schemas.pull_requests import ForgeKind
 from service.wording.pull_request import ShownGate, review
@@ -29,6 +27,7 @@ class Gerrit(Forge):
     kind: Literal["gerrit"]
     forge: ClassVar[ForgeKind] = ForgeKind.GERRIT
     title: ClassVar[str] = "Gerrit"
+    edits: ClassVar[bool] = False
     user: str
     password: Kept
     """The HTTP password that Gerrit made for the user."""
@@ -53,18 +52,8 @@ class Gerrit(Forge):
         text = review(gate)
         if not self._said(api, place, gate.link):
             vote = {self.label: _VOTES.get(gate.decision.outcome, 0)}
-            path = f"{_change(place)}/revisions/{head_of(gate)}/review"
+            path = f"{_change(place)}/revisions/{gate.head}/review"
             api.call("POST", path, {"message": text, "labels": vote, "tag": TAG})
-
-    def comment_on_gates(
-        self,
-        api: ForgeApi,
-        held: HeldComment,
-        place: Place,
-        gates: list[ShownGate],
-        sending: Sending,
-    ) -> None:
-        """Nothing: the review has said it."""
 
     def comments(self, api: ForgeApi, place: Place) -> Iterator[Comment]:
         """Yield the messages."""

@@ -11,7 +11,6 @@ from urllib.parse import quote
 from pydantic import Field, model_validator
 
 from service.models import OutboxEvent
-from service.outbox.pull_request_news import head_of
 from service.outbox.sinks import app_tokens
 from service.outbox.sinks.forge import Comment, Place, edited
 from service.outbox.sinks.forge_api import ForgeApi, ForgeRefused
@@ -90,10 +89,10 @@ class GitHub(HookedForge):
             "description": description(gate),
             "target_url": gate.link,
         }
-        api.call("POST", f"repos/{place.repository}/statuses/{head_of(gate)}", document)
+        api.call("POST", f"repos/{place.repository}/statuses/{gate.head}", document)
 
     def _check(self, api: ForgeApi, place: Place, gate: ShownGate) -> None:
-        name, head = f"throughline/{gate.name}", head_of(gate)
+        name, head = f"throughline/{gate.name}", gate.head
         document: dict[str, Any] = {
             "name": name,
             "details_url": gate.link,

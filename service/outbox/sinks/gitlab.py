@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal
 from urllib.parse import quote
 
-from service.outbox.pull_request_news import head_of
 from service.outbox.sinks.forge import Comment, Place, edited
 from service.outbox.sinks.forge_api import ForgeApi, ForgeRefused
 from service.outbox.sinks.hooks import HookedForge, Spoken
@@ -50,7 +49,7 @@ class GitLab(HookedForge):
             "description": description(gate),
             "target_url": gate.link,
         }
-        path = f"{_project(place.repository)}/statuses/{head_of(gate)}"
+        path = f"{_project(place.repository)}/statuses/{gate.head}"
         try:
             api.call("POST", path, document)
         except ForgeRefused as fault:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from builders.shown_gates import GATES, HOSTILE, LINK, case, finding, gate, many
+from markdown_it import MarkdownIt
 
 from service.schemas.policy import Policy
 from service.wording import pull_request as words
@@ -84,6 +85,24 @@ def test_strangers_words_mention_nobody_and_begin_no_line() -> None:
     assert not re.search(r"(?<!\\)[<`]b>|@\w|#\d|http://", said)
     assert not re.search(r"^/", said, re.MULTILINE), "GitLab would obey it"
     assert "| `a\\|b'c` |" in said
+
+
+def test_rendered_it_is_a_table_and_has_no_link_of_a_stranger() -> None:
+    shown = gate("inconclusive", case("a|b`c", "missing", None, HOSTILE))
+    page = MarkdownIt("commonmark").enable("table").render(words.gates_comment([shown]))
+    assert re.findall('href="([^"]*)"', page) == [LINK]
+    assert "<b>" not in page
+    assert (page.count("<table>"), page.count("<th>"), page.count("<td>")) == (1, 4, 4)
+
+
+def test_the_largest_gates_fit_a_comment() -> None:
+    axes = {f"axis{n}": "v" * 60 for n in range(20)}
+    cases = [{"workload": f"w{n}", "axes": axes} for n in range(100)]
+    largest = [gate("inconclusive", *many("failed", 100), suite=f"s{n}") for n in range(9)]
+    largest.append(gate("pass", case("a", "same", 0.0), suite=None, cases=cases))
+    assert len(words.gates_comment(largest)) < 60_000
+    [shown] = largest[-1:]
+    assert "--case" not in words.gates_comment([shown])
 
 
 @pytest.mark.parametrize(
