@@ -228,9 +228,11 @@ def test_an_installation_token_that_ended_is_made_anew(by_app: Told) -> None:
     assert by_app.states() == ["delivered", "delivered"]
 
 
+@pytest.mark.parametrize("who", ["told", "by_app"])
 def test_a_crash_after_the_comment_was_made_makes_no_second_one(
-    told: Told, monkeypatch: pytest.MonkeyPatch
+    who: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    told: Told = request.getfixturevalue(who)
     told.start()
     with monkeypatch.context() as patch:
         patch.setattr(forge_comments.HeldComment, "keep", _killed)
@@ -492,15 +494,21 @@ def test_gitlab_has_a_status_and_one_note(
     what = {"kind": "gitlab", "api": gitlab.url("/api/v4/"), "repositories": ["acme/ml/vision"]}
     told = telling(gitlab, client, hand, token=gitlab.token, **what)
     request = {"pull_request": PULL | {"forge": "gitlab", "repository": "acme/ml/vision"}}
+    gitlab.say(12, f"<!-- throughline gate {ADDRESS} -->\nI am green", author=666)
+    lost = iter(["lost"])
+    gitlab.fault = lambda call: next(lost, None) if call.path.endswith("notes") else None
     told.start(**request)
     told.start(**request)
     told.deliver()
+    assert {row.state for row in told.rows()} == {"delivered", "waiting"}
+    told.again()
     told.gate.measure(steady(0.95))
     told.deliver()
     assert {row.error for row in told.rows()} == {""}
     assert [one["state"] for one in gitlab.statuses] == ["running", "failed", "failed"]
     assert gitlab.statuses[-1]["name"] == "throughline/cases"
-    [body] = told.bodies()
+    strange, body = told.bodies()
+    assert "I am green" in strange
     assert "**Regression in 1 of 1 case: " in body
 
 
