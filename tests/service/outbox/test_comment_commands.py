@@ -14,12 +14,14 @@ from builders.forges import BASE, HEAD, FakeGitHub, FakeGitLab, serving
 from builders.gate_hand import GateHand, measured, steady
 from builders.service_hand import Hand
 from fastapi.testclient import TestClient
+from pydantic import SecretStr
 
 from benchmarks.contracts import Lease, Result
 from service.app import create_app
 from service.comparisons import comment_commands
 from service.database.session import Database
 from service.outbox import couriers
+from service.outbox.sinks.github import GitHub
 from service.settings import Settings
 
 pytestmark = pytest.mark.both_databases
@@ -308,3 +310,12 @@ def test_gitlab_gives_commands_too(client: TestClient, gate: GateHand, lab: Fake
     deliver(client)
     assert len(lab.comments) == 2
     assert lab.statuses[-1]["state"] == "running"
+
+
+def test_a_signature_is_githubs_own() -> None:
+    """The example of docs.github.com, "Validating webhook deliveries"."""
+    sink = GitHub(name="hub", kind="github", token=SecretStr("t"), repositories=("acme/vision",))
+    given = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
+    headers = {"x-hub-signature-256": given}
+    pair = sink.signatures(b"It's a Secret to Everybody", headers, b"Hello, World!")
+    assert pair == (given, given)
