@@ -551,11 +551,14 @@ def _outbox() -> None:
         sa.Column("id", sa.String(32), nullable=False),
         sa.Column("kind", sa.String(32), nullable=False),
         sa.Column("at", NOW, nullable=False),
-        sa.Column("subject", sa.String(32), nullable=False),
+        sa.Column("subject", sa.String(64), nullable=False),
         sa.Column("headline", sa.Text(), nullable=False),
         sa.Column("sentence", sa.Text(), nullable=False),
         sa.Column("size", sa.Double(), nullable=True),
         sa.Column("pull_request", sa.String(300), nullable=False),
+        sa.Column("workload", sa.Text(), nullable=False),
+        sa.Column("outcome", sa.String(32), nullable=False),
+        sa.Column("details", sa.JSON(), nullable=True),
         sa.Column("routed", sa.Boolean(), nullable=False),
         sa.Column("project", sa.String(64), server_default="", nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_outbox_events"),
@@ -563,6 +566,7 @@ def _outbox() -> None:
     op.create_index("ix_outbox_events_pull_request_id", "outbox_events", ["pull_request", "id"])
     op.create_index("ix_outbox_events_project_id", "outbox_events", ["project", "id"])
     op.create_index("ix_outbox_events_routed_id", "outbox_events", ["routed", "id"])
+    op.create_index("ix_outbox_events_kind_subject_id", "outbox_events", ["kind", "subject", "id"])
     op.create_table(
         "outbox_deliveries",
         sa.Column("id", sa.String(32), nullable=False),
@@ -573,7 +577,10 @@ def _outbox() -> None:
         sa.Column("due_at", NOW, nullable=False),
         sa.Column("delivered_at", NOW, nullable=True),
         sa.Column("error", sa.Text(), nullable=False),
-        _one_of("outbox_deliveries", "state", "waiting", "delivered", "dead"),
+        _one_of(
+            *("outbox_deliveries", "state"),
+            *("waiting", "delivered", "dead", "gathered", "dismissed"),
+        ),
         sa.ForeignKeyConstraint(
             ["event_id"], ["outbox_events.id"], name="fk_outbox_deliveries_event_id"
         ),

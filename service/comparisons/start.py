@@ -112,12 +112,15 @@ def tell(
     """Have other programs told ``what`` became of a comparison."""
     pull_request = ComparisonRequest.model_validate(row.request).pull_request
     baseline, contender = formats.revision(row.baseline), formats.revision(row.contender)
+    workloads = {case["workload"] for case in row.cases}
     news = events.News(
         kind,
         f"{contender} against {baseline}: {what}",
         sentence,
         row.id,
         row.project,
+        workload=workloads.pop() if len(workloads) == 1 else "",
+        outcome=what if kind is EventKind.COMPARISON_DECIDED else "",
         pull_request="" if pull_request is None else pull_request.key,
     )
     events.write(session, news, now)

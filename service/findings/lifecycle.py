@@ -118,6 +118,12 @@ _TOLD = {
     ActionName.REOPEN: EventKind.FINDING_REOPENED,
 }
 """Actions that other programs are told of, whoever did them."""
+_OF_NODES = {
+    EventKind.FINDING_OPENED: EventKind.NODE_ILL,
+    EventKind.FINDING_REOPENED: EventKind.NODE_ILL,
+    EventKind.FINDING_RECOVERED: EventKind.NODE_WELL,
+}
+"""Of a finding about a node those are told who look after nodes, and not who look after code."""
 
 log = logging.getLogger(__name__)
 
@@ -271,8 +277,17 @@ def record(
 def _tell(session: Session, kind: EventKind, row: FindingRow, sentence: str, now: datetime) -> None:
     """Have other programs told of a step."""
     says = read(row.says)
+    if row.worker is not None:
+        kind = _OF_NODES.get(kind, kind)
     event = events.News(
-        kind, headline_of(says), sentence, row.id, row.project, size=_size(row, says)
+        kind,
+        headline_of(says),
+        sentence,
+        row.id,
+        row.project,
+        size=_size(row, says),
+        workload=_workload(says),
+        outcome=row.kind,
     )
     events.write(session, event, now)
 
@@ -284,6 +299,12 @@ def _size(row: FindingRow, says: Statement) -> float | None:
         assert isinstance(most, float)
         return most
     return row.share
+
+
+def _workload(says: Statement) -> str:
+    headline = says.facts.get("headline", says)
+    cells = headline.facts.get("cells", headline) if isinstance(headline, Statement) else says
+    return str(cells.facts.get("workload", "")) if isinstance(cells, Statement) else ""
 
 
 def _seen(session: Session, finding_id: str, version: int | None) -> FindingRow:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import ForeignKey, Index, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
@@ -19,20 +20,28 @@ class OutboxEvent(ProjectOwned, Base):
     """Time-ordered; every attempt to deliver the event carries it."""
     kind: Mapped[str] = mapped_column(String(32))
     at: Mapped[datetime]
-    subject: Mapped[str] = mapped_column(String(32))
-    """The id of the finding, comparison or bisection; empty in a test."""
+    subject: Mapped[str] = mapped_column(String(64))
+    """The id of the finding, comparison or bisection, the worker's name, the night's date, or the
+    sink of a digest; empty in a test."""
     headline: Mapped[str] = mapped_column(Text)
     sentence: Mapped[str] = mapped_column(Text)
     size: Mapped[float | None]
     """Size of the change, as a share; None if the event has none."""
     pull_request: Mapped[str] = mapped_column(String(300), default="")
     """The key of the pull request that it is about; empty if there is none."""
+    workload: Mapped[str] = mapped_column(Text)
+    """Empty: it is about no workload, or about several."""
+    outcome: Mapped[str] = mapped_column(String(32))
+    """What it came to, such as ``regression``, ``fail`` or ``culprit``; empty if to nothing."""
+    details: Mapped[dict[str, Any] | None]
+    """The report of a night, or what a digest lists."""
     routed: Mapped[bool]
     """Whether its deliveries were made."""
     __table_args__ = (
         Index(None, "routed", "id"),
         Index(None, "project", "id"),
         Index(None, "pull_request", "id"),
+        Index(None, "kind", "subject", "id"),
     )
 
 

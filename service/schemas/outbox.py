@@ -23,6 +23,12 @@ class EventKind(StrEnum):
     BISECTION_ENDED = "bisection.ended"
     COMMAND_ANSWERED = "command.answered"
     """The answer to somebody's comment on a pull request."""
+    NIGHT_REPORTED = "night.reported"
+    WORKER_LOST = "worker.lost"
+    WORKER_BACK = "worker.back"
+    NODE_ILL = "node.ill"
+    NODE_WELL = "node.well"
+    DIGEST = "digest"
     TEST = "test"
 
 
@@ -38,8 +44,12 @@ class DeliveryState(StrEnum):
     WAITING = "waiting"
     """It is sent when it is due; also while it is being sent."""
     DELIVERED = "delivered"
+    GATHERED = "gathered"
+    """It is told in a digest, which is a delivery of its own."""
     DEAD = "dead"
     """Every attempt failed: it is sent again only if somebody asks."""
+    DISMISSED = "dismissed"
+    """It was dead, and somebody said that nobody needs it."""
 
 
 class DeliveryView(Document):

@@ -186,8 +186,16 @@ def _tell(
     """Have other programs told how a bisection ended."""
     subject = Subject.model_validate(row.subject)
     headline = f"{subject.metric} of {subject.case.key}: {outcome.replace('_', ' ')}"
-    kind = models.EventKind.BISECTION_ENDED
-    events.write(session, events.News(kind, headline, sentence, row.id, row.project), now)
+    told = events.News(
+        models.EventKind.BISECTION_ENDED,
+        headline,
+        sentence,
+        row.id,
+        row.project,
+        workload=subject.case.workload,
+        outcome=outcome,
+    )
+    events.write(session, told, now)
 
 
 def _change(

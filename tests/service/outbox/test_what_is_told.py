@@ -13,8 +13,8 @@ from builders.service_hand import Hand
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
-from service.database.session import Database
-from service.findings import pipeline
+from service.database.session import Database, now_of
+from service.findings import lifecycle, pipeline
 from service.models import EventKind, FindingEvent, OutboxEvent
 
 API = "/api/v1"
@@ -105,3 +105,32 @@ def test_a_bisection_is_told_and_its_pairs_are_not(client: TestClient, hand: Han
     assert (told.kind, told.subject) == ("bisection.ended", started["id"])
     assert told.sentence == ended["sentence"]
     assert told.headline == f"{ended['metric']} of {ended['case_key']}: culprit"
+
+
+def test_of_a_node_those_are_told_who_look_after_nodes(client: TestClient) -> None:
+    database: Database = client.app.state.database  # type: ignore[attr-defined]
+    node = analysed.analyse(database).node
+    with database.writing() as session:
+        lifecycle.act(session, node, "resolve", lifecycle.SYSTEM_ACTOR, now_of(session))
+    body = {"actor": "ada", "action": "reopen"}
+    assert client.post(f"{API}/findings/{node}/actions", json=body).status_code == 200
+    told = [one for one in events_of(database) if one.subject == node]
+    assert [one.kind for one in told] == ["node.ill", "node.well", "node.ill"]
+    assert {(one.outcome, one.workload) for one in told} == {("bad_node", "")}
+    assert told[0].headline.startswith("Worker x ")
+
+
+def test_a_decision_names_its_workload_and_its_outcome(client: TestClient, hand: Hand) -> None:
+    database: Database = client.app.state.database  # type: ignore[attr-defined]
+    gate = GateHand(client, hand)
+    started = gate.start()
+    gate.measure(steady(0.95))
+    gate.read(started["id"])
+    [decided] = events_of(database)
+    assert (decided.outcome, decided.workload) == ("regression", "resnet50")
+
+
+def test_a_finding_names_its_workload_and_its_kind(database: Database) -> None:
+    analysed.analyse(database)
+    found = [one for one in events_of(database) if one.kind == EventKind.FINDING_OPENED]
+    assert {(one.outcome, one.workload) for one in found} == {("regression", "resnet50")}
