@@ -19,6 +19,7 @@ from service.dashboard import (
     finding_pages,
     kernels,
     modules,
+    night_pages,
     outbox_pages,
     pages,
     series_pages,
@@ -69,7 +70,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.router.routes.extend(ROUTES)
     for shown in (
         *(pages, series_pages, finding_pages, comparison_pages, bisection_pages, modules, kernels),
-        outbox_pages,
+        *(night_pages, outbox_pages),
         sign_in,
     ):
         app.router.routes.extend(shown.router.routes)

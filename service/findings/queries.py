@@ -85,17 +85,17 @@ def count_active(session: Session) -> int:
     return session.execute(active).scalar_one()
 
 
-def expected_false_since(session: Session, since: datetime) -> float:
-    """Give the expected number of false findings among those opened since then.
+def expected_false_since(session: Session, since: datetime, *which: ColumnElement[bool]) -> float:
+    """Give the expected number of false findings among those (``which``) opened since then.
 
     Each finding that was refuted meanwhile counts as one.
     """
-    refuted = FindingRow.opened_at >= since, FindingRow.state.in_(REFUTED)
+    refuted = FindingRow.opened_at >= since, FindingRow.state.in_(REFUTED), *which
     known = session.execute(select(func.count()).select_from(FindingRow).where(*refuted))
-    return known.scalar_one() + math.fsum(doubts_since(session, since))
+    return known.scalar_one() + math.fsum(doubts_since(session, since, *which))
 
 
-def doubts_since(session: Session, since: datetime) -> Sequence[float]:
+def doubts_since(session: Session, since: datetime, *which: ColumnElement[bool]) -> Sequence[float]:
     """For each finding opened since then, the probability that none of its series changed.
 
     Without those of which this is known by now.
@@ -103,7 +103,7 @@ def doubts_since(session: Session, since: datetime) -> Sequence[float]:
     least = (
         select(func.min(FindingSeries.doubt))
         .join(FindingRow, FindingRow.id == FindingSeries.finding_id)
-        .where(FindingRow.opened_at >= since, FindingRow.state.not_in(REFUTED))
+        .where(FindingRow.opened_at >= since, FindingRow.state.not_in(REFUTED), *which)
         .group_by(FindingRow.id)
     )
     return session.scalars(least).all()

@@ -99,7 +99,7 @@ def history(client: TestClient, hand: Hand, workload: str, make: Make) -> Histor
         ids |= measured(client, hand, body, (make if near else plain), value, number)
     series = client.get(f"{API}/series?workload={workload}&metric=throughput").json()["items"]
     ids |= {"series_id": series[0]["id"], "first": f"{workload}-00", "last": body["revision"]}
-    ids["name"] = f"{workload}-nightly"
+    ids["name"], ids["night"] = f"{workload}-nightly", f"{datetime.now(UTC):%Y-%m-%d}"
     schedule = {"cron": "0 2 * * *", "suite": "smoke", "revision_rule": "date"}
     assert client.put(f"{API}/schedules/{ids['name']}", json=schedule).status_code == 200
     ids["comparison_id"] = compared(client, hand, workload, make)

@@ -1,0 +1,63 @@
+"""The pages of nights, and their feed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query, Request, Response
+from fastapi.responses import HTMLResponse
+
+from service.api.dependencies import DatabaseSession as Reading
+from service.api.dependencies import Now
+from service.api.nights import NightName, OfProject, night_of
+from service.auth.permissions import Permission, needs
+from service.dashboard import rendering
+from service.findings.nights import announce, facts
+from service.outbox.sinks import NOBODY
+from service.wording import night as words
+
+router = rendering.page_router(rendering.COUNTED)
+
+PER_PAGE = 50
+IN_FEED = 30
+
+
+@router.get("/nights")
+@needs(Permission.READ)
+def list_nights(
+    request: Request,
+    session: Reading,
+    now: Now,
+    cursor: Annotated[str, Query(max_length=2_000)] = "",
+) -> HTMLResponse:
+    """Show the nights that were reported, the newest first."""
+    page = announce.list_reported(session, cursor or None, PER_PAGE)
+    return rendering.render(request, "nights.html", now=now, page=page)
+
+
+@router.get("/nights.atom")
+@needs(Permission.READ)
+def feed_nights(request: Request, session: Reading) -> Response:
+    """Give the newest nights as they were reported, for a reader of feeds."""
+    told = [(at, words.account(one)) for at, one in announce.reported(session, IN_FEED)]
+    return Response(words.atom(told, _address(request)), media_type="application/atom+xml")
+
+
+@router.get("/nights/{night}")
+@needs(Permission.READ)
+def show_night(
+    request: Request, session: Reading, now: Now, night: NightName, project: OfProject = None
+) -> HTMLResponse:
+    """Show what is known of a night by now."""
+    report = facts.gather(session, night_of(session, night, project), now, project)
+    return rendering.render(
+        request, "night.html", now=now, report=report, account=words.account(report)
+    )
+
+
+def _address(request: Request) -> str:
+    """How links to this service's pages begin, in what is read elsewhere."""
+    state = request.app.state
+    if state.sinks is not NOBODY:
+        return str(state.sinks.address)
+    return f"http://{state.settings.reached_at}:{state.settings.port}"

@@ -1,0 +1,1 @@
+"""Reports what the schedules of a night measured, and what that showed."""
