@@ -175,6 +175,10 @@ class ServiceClient:
         """Send a dead letter again."""
         return _read(DeliveryView, self._send("POST", f"outbox/{_named(delivery_id)}/again"))
 
+    def dismiss(self, delivery_id: str) -> DeliveryView:
+        """Give a dead letter up."""
+        return _read(DeliveryView, self._send("POST", f"outbox/{_named(delivery_id)}/dismiss"))
+
     def text(self, *path: str, **parameters: str | int | None) -> str:
         """Fetch an answer as text; the path's parts are names or ids."""
         return self._get("/".join(map(_named, path)), parameters).text

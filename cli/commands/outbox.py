@@ -25,18 +25,23 @@ def outbox(
     again: Annotated[
         str | None, typer.Option(metavar="ID", help="Send this dead letter again.")
     ] = None,
+    dismiss: Annotated[
+        str | None, typer.Option(metavar="ID", help="Give this dead letter up.")
+    ] = None,
     limit: options.Limit = 100,
     url: options.Url = options.DEFAULT_URL,
     as_json: options.Json = False,
 ) -> None:
     """List what was sent to other programs, the newest first, or send something."""
-    if test is not None and again is not None:
-        raise Stop("Take --test or --again, not both.", Exit.USAGE)
+    if sum(one is not None for one in (test, again, dismiss)) > 1:
+        raise Stop("Take one of --test, --again and --dismiss.", Exit.USAGE)
     with ServiceClient(url) as client:
         if test is not None:
             shown = [client.test_sink(test)]
         elif again is not None:
             shown = [client.send_again(again)]
+        elif dismiss is not None:
+            shown = [client.dismiss(dismiss)]
         else:
             shown = client.deliveries(state=state, limit=limit).items
     if as_json:

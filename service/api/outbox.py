@@ -63,3 +63,11 @@ def send_again(delivery_id: Id, session: DatabaseSession, now: Now) -> DeliveryV
     """Send a dead letter again, with all its attempts."""
     deliveries.again(session, delivery_id, now)
     return deliveries.load(session, delivery_id)
+
+
+@router.post("/{delivery_id}/dismiss", responses=problems(404, 409))
+@needs(Permission.ADMIN)
+def dismiss(delivery_id: Id, session: DatabaseSession) -> DeliveryView:
+    """Give a dead letter up: it is not sent again, and is removed like what was delivered."""
+    deliveries.dismiss(session, delivery_id)
+    return deliveries.load(session, delivery_id)

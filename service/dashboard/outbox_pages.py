@@ -28,4 +28,5 @@ def list_deliveries(
 ) -> HTMLResponse:
     """Show each delivery with its state, the newest first; dead ones can be sent again."""
     page = deliveries.list_deliveries(session, after=cursor or None, limit=DELIVERIES_PER_PAGE)
-    return rendering.render(request, "outbox.html", now=now, page=page)
+    sinks = [one.name for one in request.app.state.sinks.sink]
+    return rendering.render(request, "outbox.html", now=now, page=page, sinks=sinks)

@@ -16,9 +16,10 @@ from benchmarks.die_with_parent import tied
 from service import comparisons
 from service.comparisons import bisection
 from service.database.session import Database, now_of
-from service.jobs import backfill, expiry, schedules, types
+from service.findings.nights import announce
+from service.jobs import backfill, expiry, presence, schedules, types
 from service.jobs.types import Terms
-from service.outbox import couriers
+from service.outbox import couriers, deliveries
 from service.outbox.sinks import NOBODY, Sinks
 from service.settings import Settings
 
@@ -71,6 +72,8 @@ class Background:
         self._clock = WallClock(terms.lease / 4)
         self._deaf = True
         """Whether heartbeats may have been missed since the last look; so it is at the start."""
+        self._hears_since_s = math.inf
+        """When the first look after the last such time was."""
         self._moved_on = dict.fromkeys(_MOVES, "")
         """The comparison that was moved on last."""
         self._stop = threading.Event()
@@ -102,13 +105,17 @@ class Background:
 
     def _look(self) -> None:
         self._sweep()
+        self._watch_workers()
         with self._database.writing() as session:
             fired = schedules.fire_due(session, now_of(session))
         for slot in fired:
             log.info("schedule %s fired its slot of %s", slot.schedule, slot.due_at)
         self._compare()
+        announce.announce(self._database)
         if self._sinks.sink:
             couriers.route(self._database, self._sinks)
+        with self._database.writing() as session:
+            deliveries.remove_old(session, now_of(session))
         self._begin()  # last: whoever waits for an answer comes before what nobody asked for
 
     def _begin(self) -> None:
@@ -128,11 +135,19 @@ class Background:
                 if time.monotonic() >= until_s or self._stop.is_set():
                     break
 
+    def _watch_workers(self) -> None:
+        """Tell of workers that are lost or back; whom nobody could hear is not lost."""
+        heard = time.monotonic() - self._hears_since_s > presence.SILENCE.total_seconds()
+        with self._database.writing() as session:
+            presence.watch(session, now_of(session), heard=heard)
+
     def _sweep(self) -> None:
         deaf, self._deaf = self._deaf, True  # if this fails, no heartbeat was heard either
         with self._database.writing() as session:
             now = now_of(session)
             jumped = self._clock.jumped(now)
+            if deaf or jumped:
+                self._hears_since_s = time.monotonic()
             if (deaf or jumped) and (count := expiry.extend_all_leases(session, self._terms, now)):
                 log.warning("%d live leases count from now: heartbeats may have been missed", count)
             swept = expiry.sweep(session, self._terms, now)

@@ -1,4 +1,4 @@
-"""Couriers: one thread for each sink, so that a slow receiver holds up nothing else."""
+"""Couriers: threads of its own for each sink, so that a slow receiver holds up nothing else."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import threading
 
 from service.database.session import Database, now_of
-from service.outbox import deliveries
+from service.outbox import deliveries, digests
 from service.outbox.post import ANSWER_S, NotDelivered
 from service.outbox.sinks import Sending, Sink, Sinks
 
@@ -18,12 +18,13 @@ class Couriers:
 
     def __init__(self, database: Database, sinks: Sinks, every_s: float) -> None:
         self._database = database
-        self._sinks = sinks
+        self._address = sinks.address
         self._every_s = every_s
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=self._repeat, args=(sink,), name=sink.name, daemon=True)
             for sink in sinks.sink
+            for _ in range(sink.at_once)
         ]
 
     def start(self) -> None:
@@ -40,9 +41,7 @@ class Couriers:
     def _repeat(self, sink: Sink) -> None:
         while not self._stop.is_set():
             try:
-                while not self._stop.is_set() and deliver(
-                    self._database, sink, self._sinks.address
-                ):
+                while not self._stop.is_set() and deliver(self._database, sink, self._address):
                     pass
             except Exception:
                 log.exception("sink %s: a delivery stopped halfway; trying again", sink.name)
@@ -50,9 +49,13 @@ class Couriers:
 
 
 def route(database: Database, sinks: Sinks) -> None:
-    """Make the deliveries of the events that were written since the last time."""
+    """Make the deliveries of the events that were written since the last time, and digests."""
+    found = 1
+    while found:
+        with database.writing() as session:
+            found = deliveries.route(session, sinks.sink, now_of(session))
     with database.writing() as session:
-        deliveries.route(session, sinks.sink, now_of(session))
+        digests.write_due(session, sinks.sink, now_of(session))
 
 
 def deliver(database: Database, sink: Sink, address: str, within_s: float = ANSWER_S) -> bool:
@@ -62,7 +65,7 @@ def deliver(database: Database, sink: Sink, address: str, within_s: float = ANSW
     is sent again, with the same id.
     """
     with database.writing() as session:
-        claimed = deliveries.claim(session, sink.name, now := now_of(session))
+        claimed = deliveries.claim(session, sink, now := now_of(session))
     if claimed is None:
         return False
     fault = _attempt(sink, claimed, Sending(database, address, now, within_s))

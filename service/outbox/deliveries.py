@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, select, update
+from sqlalchemy import ColumnElement, and_, delete, exists, or_, select, update
 from sqlalchemy.orm import Session
 
 from service.database import paging
 from service.database.session import new_id, rows
 from service.errors import Conflict, NotFound
 from service.models import DeliveryRow, DeliveryState, EventKind, OutboxEvent
-from service.outbox import events
+from service.outbox import events, hours
 from service.outbox.post import NotDelivered
 from service.outbox.sinks import Sink
 from service.schemas.outbox import DeliveryView
@@ -29,6 +29,8 @@ _NEWS = timedelta(days=3)
 """Older events are not routed: a sink that is set up today hears nothing of last year."""
 _AT_ONCE = 200
 """Events that are routed in one transaction."""
+KEPT = timedelta(days=90)
+"""For which it is shown what was sent, and nights are listed."""
 NO_SUCH = "There is no such delivery; GET /api/v1/outbox lists them."
 
 
@@ -42,15 +44,28 @@ class Claimed:
     event: OutboxEvent
 
 
-def route(session: Session, sinks: Sequence[Sink], now: datetime) -> None:
-    """Make the deliveries of new events, each event once whoever else routes."""
+def route(session: Session, sinks: Sequence[Sink], now: datetime) -> int:
+    """Make the deliveries of some new events, each event once whoever else routes.
+
+    Returns how many events there were; there may be more unless there were none.
+    """
     oldest = new_id(now - _NEWS)
     query = select(OutboxEvent).where(OutboxEvent.routed.is_(False), OutboxEvent.id > oldest)
-    for event in session.scalars(query.order_by(OutboxEvent.id).limit(_AT_ONCE)).all():
+    found = session.scalars(query.order_by(OutboxEvent.id).limit(_AT_ONCE)).all()
+    for event in found:
         seen = OutboxEvent.id == event.id, OutboxEvent.routed.is_(False)
         if rows(session, update(OutboxEvent).where(*seen).values(routed=True)):
             for place, sink in enumerate(one for one in sinks if one.hears(event)):
-                _add(session, event.id, sink.name, now, place)
+                _add_heard(session, event, sink, now, place)
+    return len(found)
+
+
+def _add_heard(session: Session, event: OutboxEvent, sink: Sink, now: datetime, place: int) -> None:
+    if sink.digest is None:
+        add(session, event.id, sink.name, now, place)
+    else:
+        due_at = hours.following(sink.digest, sink.zone, now)
+        add(session, event.id, sink.name, now, place, state=DeliveryState.GATHERED, due_at=due_at)
 
 
 def test(session: Session, sink: str, now: datetime) -> str:
@@ -65,17 +80,22 @@ def test(session: Session, sink: str, now: datetime) -> str:
 
 def send_to(session: Session, sink: str, news: events.News, now: datetime) -> str:
     """Have news sent to one sink and no other; the delivery's id."""
-    return _add(session, events.write(session, news, now, routed=True), sink, now)
+    return add(session, events.write(session, news, now, routed=True), sink, now)
 
 
-def claim(session: Session, sink: str, now: datetime) -> Claimed | None:
-    """Begin the attempt of a sink that is due first; None if none is, or another has it.
+def claim(session: Session, sink: Sink, now: datetime) -> Claimed | None:
+    """Begin the attempt of a sink that is due first; None if none is that others have not begun.
 
-    If whoever claimed it is killed, it is due again after `HELD`.
+    If whoever claimed it is killed, it is due again after `HELD`. In quiet hours all that is due
+    waits for their end, but for a test.
     """
     own = DeliveryRow
-    due = own.sink == sink, own.state == DeliveryState.WAITING, own.due_at <= now
-    row = session.scalars(select(own).where(*due).order_by(own.due_at, own.id).limit(1)).first()
+    due = own.sink == sink.name, own.state == DeliveryState.WAITING, own.due_at <= now
+    if (until := sink.quiet_until(now)) is not None:
+        tests = select(OutboxEvent.id).where(OutboxEvent.kind == EventKind.TEST)
+        rows(session, update(own).where(*due, own.event_id.not_in(tests)).values(due_at=until))
+    first = select(own).where(*due).order_by(own.due_at, own.id).limit(1)
+    row = session.scalars(first.with_for_update(skip_locked=True)).first()
     if row is None or not _change(session, row, attempts=row.attempts + 1, due_at=now + HELD):
         return None
     event = session.get_one(OutboxEvent, row.event_id)
@@ -119,6 +139,36 @@ def again(session: Session, delivery_id: str, now: datetime) -> None:
         raise Conflict(f"A delivery that is {state} is not sent again.")
 
 
+def dismiss(session: Session, delivery_id: str) -> None:
+    """Give a dead letter up, so that it is removed when its time has come.
+
+    Raises:
+        NotFound: there is no such delivery.
+        Conflict: it is not dead.
+    """
+    own = DeliveryRow
+    dead = own.id == delivery_id, own.state == DeliveryState.DEAD
+    if not rows(session, update(own).where(*dead).values(state=DeliveryState.DISMISSED)):
+        state = load(session, delivery_id).state
+        raise Conflict(f"A delivery that is {state} is not dismissed.")
+
+
+def remove_old(session: Session, now: datetime) -> None:
+    """Remove what was told or dismissed long ago, and old events that no delivery is of.
+
+    What waits or is dead stays.
+    """
+    own, oldest = DeliveryRow, new_id(now - KEPT)
+    over = own.state.in_((DeliveryState.DELIVERED, DeliveryState.DISMISSED))
+    told = own.state == DeliveryState.GATHERED, own.delivered_at.is_not(None)
+    gone = select(own.id).where(own.id < oldest, or_(over, and_(*told))).limit(_AT_ONCE)
+    silent = {"synchronize_session": False}
+    session.execute(delete(own).where(own.id.in_(gone)), execution_options=silent)
+    needed = exists().where(own.event_id == OutboxEvent.id)
+    idle = select(OutboxEvent.id).where(OutboxEvent.id < oldest, ~needed).limit(_AT_ONCE)
+    session.execute(delete(OutboxEvent).where(OutboxEvent.id.in_(idle)), execution_options=silent)
+
+
 def load(session: Session, delivery_id: str) -> DeliveryView:
     """One delivery.
 
@@ -149,8 +199,12 @@ def pause_after(attempt: int) -> timedelta:
     return pause * random.uniform(0.5, 1.0)
 
 
-def _add(session: Session, event_id: str, sink: str, now: datetime, place: int = 0) -> str:
-    row = DeliveryRow(id=new_id(now, place), event_id=event_id, sink=sink, due_at=now)
+def add(
+    session: Session, event_id: str, sink: str, now: datetime, place: int = 0, **known: object
+) -> str:
+    """Store a delivery that is due now, unless ``known`` says otherwise; its id."""
+    values = {"due_at": now} | known
+    row = DeliveryRow(id=new_id(now, place), event_id=event_id, sink=sink, **values)
     session.add(row)
     session.flush()
     return row.id

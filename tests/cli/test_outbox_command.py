@@ -58,3 +58,7 @@ def test_a_sink_is_tried_and_a_dead_letter_sent_again(
     assert (nobody.returncode, nobody.stdout) == (2, "")
     assert "THROUGHLINE_OUTBOX names no such sink." in nobody.stderr
     assert ask("--test", "chat", "--again", dead["id"]).returncode == 2
+    assert ask("--dismiss", dead["id"]).returncode == 2, "it was delivered"
+    with service.app.state.database.writing() as session:
+        session.execute(update(DeliveryRow).values(state="dead"))
+    assert "dismissed" in ask("--dismiss", dead["id"]).stdout

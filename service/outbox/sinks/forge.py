@@ -64,6 +64,8 @@ class Forge(Sink):
     @model_validator(mode="after")
     def _can_be_asked(self) -> Self:
         web_address(self.api, private=self.private, field="api")
+        if self.digest is not None:
+            raise ValueError("digest is not for pull requests, which are told at once")
         return self
 
     def hears(self, event: OutboxEvent) -> bool:

@@ -19,11 +19,12 @@ from service.outbox.sinks.forge import Forge
 from service.outbox.sinks.gerrit import Gerrit
 from service.outbox.sinks.github import GitHub
 from service.outbox.sinks.gitlab import GitLab
+from service.outbox.sinks.mail import Mail
 from service.outbox.sinks.sink import Sink
 from service.outbox.sinks.slack import Slack
 from service.outbox.sinks.webhook import Webhook
 
-AnySink = Annotated[Webhook | Slack | GitHub | GitLab | Gerrit, Field(discriminator="kind")]
+AnySink = Annotated[Webhook | Slack | Mail | GitHub | GitLab | Gerrit, Field(discriminator="kind")]
 """Every kind of sink; a new one is added here."""
 
 

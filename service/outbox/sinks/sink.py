@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import os
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
+from zoneinfo import ZoneInfo
 
 import httpx2
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, StringConstraints
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    StringConstraints,
+    field_validator,
+)
 
 from service.database.session import Database
 from service.models import EventKind, OutboxEvent
 from service.outbox.events import page_of
+from service.outbox.hours import TIME, quiet_until
+from service.schemas.bisections import BisectionOutcome
+from service.schemas.findings import FindingKind
+from service.schemas.gate import Outcome
 from service.schemas.outbox import FOR_FORGES
 
 
@@ -61,21 +75,63 @@ class Sink(BaseModel, ABC):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    at_once: ClassVar[int] = 1
+    """Attempts that a replica makes at the same time; one at a time they keep their order."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
     events: frozenset[EventKind] = frozenset(EventKind) - FOR_FORGES
     project: str | None = None
     """Only events of this project."""
+    workloads: frozenset[str] = frozenset()
+    """Only events of these workloads, and those that are of none or of several; empty: of all."""
+    outcomes: frozenset[FindingKind | Outcome | BisectionOutcome] = frozenset()
+    """Only these, such as ``regression`` and ``culprit``, and what has none; empty: all."""
     least: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Only changes of this size or more, as a share; what has no size is always heard."""
+    quiet: Annotated[str, StringConstraints(pattern=f"^{TIME}-{TIME}$")] | None = None
+    """Hours, such as ``22:00-07:00``, in which nothing is sent; what comes then is, at their
+    end."""
+    digest: time | None = None
+    """At this time of day one message lists what happened since the last; nothing else is sent."""
+    empty_digest: bool = False
+    """Whether a digest is sent too when nothing happened."""
+    timezone: str = "UTC"
+    """IANA name of the zone of ``quiet`` and ``digest``."""
     private: bool = False
     """Whether it may have a private or loopback address, and no TLS."""
+
+    @field_validator("digest", mode="before")
+    @classmethod
+    def _is_a_time(cls, text: object) -> object:
+        if isinstance(text, str) and not re.fullmatch(TIME, text):
+            raise ValueError("must be a time of day such as 07:30")
+        return text
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_a_zone(cls, name: str) -> str:
+        try:
+            ZoneInfo(name)
+        except (KeyError, ValueError, OSError):  # a folder of zones is an OSError
+            raise ValueError("must be an IANA name such as Europe/Berlin") from None
+        return name
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The zone of quiet hours and digest."""
+        return ZoneInfo(self.timezone)
+
+    def quiet_until(self, now: datetime) -> datetime | None:
+        """When the quiet hours end; None outside them."""
+        return None if self.quiet is None else quiet_until(self.quiet, self.zone, now)
 
     def hears(self, event: OutboxEvent) -> bool:
         """Return True if an event is to be sent here."""
         large = event.size is None or abs(event.size) >= self.least
         here = self.project is None or event.project == self.project
-        return event.kind in self.events and large and here
+        of_these = not (self.workloads and event.workload) or event.workload in self.workloads
+        so = not (self.outcomes and event.outcome) or event.outcome in self.outcomes
+        return event.kind in self.events and large and here and of_these and so
 
     @abstractmethod
     def send(self, event: OutboxEvent, sending: Sending) -> None:

@@ -6,7 +6,8 @@ from typing import Literal
 
 import orjson
 
-from service.models import OutboxEvent
+from service.models import EventKind, OutboxEvent
+from service.outbox.events import title_of
 from service.outbox.post import JSON, Message, post
 from service.outbox.sinks.sink import Sending
 from service.outbox.sinks.webhook import Hook
@@ -25,8 +26,8 @@ class Slack(Hook):
 
 
 def _chat_line(event: OutboxEvent, link: str) -> str:
-    noun, _, what = event.kind.partition(".")
-    return f"{noun.capitalize()} {what}".strip() + f": {_escaped(event.headline)}\n<{link}>"
+    listed = f"\n{_escaped(event.sentence)}" if event.kind == EventKind.DIGEST else ""
+    return f"{title_of(event)}: {_escaped(event.headline)}{listed}\n<{link}>"
 
 
 def _escaped(text: str) -> str:

@@ -6,7 +6,7 @@ import base64
 import binascii
 import hashlib
 import hmac
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import httpx2
 import orjson
@@ -42,6 +42,7 @@ class Hook(Sink):
 class Webhook(Hook):
     """A program that takes signed JSON."""
 
+    at_once: ClassVar[int] = 8
     kind: Literal["webhook"]
     secret: Kept | None = None
     """``whsec_`` and the key in base64."""
@@ -84,7 +85,7 @@ def signature(key: bytes, message_id: str, timestamp: str, body: bytes) -> str:
 
 
 def _document(event: OutboxEvent, link: str) -> dict[str, object]:
-    data = {
+    data: dict[str, object] = {
         "headline": event.headline,
         "sentence": event.sentence,
         "link": link,
@@ -93,6 +94,8 @@ def _document(event: OutboxEvent, link: str) -> dict[str, object]:
     }
     if event.kind != EventKind.TEST:
         data[noun_of(event.kind)] = event.subject
+    if event.details is not None:
+        data["details"] = event.details
     return {"type": event.kind, "timestamp": event.at.isoformat(), "data": data}
 
 

@@ -137,13 +137,18 @@ def test_an_event_of_a_change_that_is_undone_is_not_told(database: Database) -> 
         ({"project": "main"}, 1),
         ({"least": 0.04}, 3),
         ({"least": 0.06}, 1),
+        ({"workloads": ["unet"]}, 2),
+        ({"outcomes": ["regression"]}, 2),
+        ({"outcomes": ["range"], "workloads": ["nanogpt"]}, 1),
     ],
 )
 def test_a_sink_hears_what_its_rules_say(
     database: Database, rule: dict[str, Any], heard: int
 ) -> None:
-    ended = events.News(EventKind.BISECTION_ENDED, "a", "b")
-    write(database, opened(), opened(size=-0.05, project="main"), opened(size=0.01), ended)
+    ended = events.News(EventKind.BISECTION_ENDED, "a", "b", outcome="range")
+    slower = {"outcome": "regression", "workload": "nanogpt"}
+    faster = opened(size=-0.05, project="main", outcome="improvement", workload="nanogpt")
+    write(database, opened(workload="unet"), faster, opened(size=0.01, **slower), ended)
     route(database, sink("http://127.0.0.1:1/", **rule))
     assert len(rows_of(database)) == heard
 
@@ -237,6 +242,22 @@ def test_a_dead_letter_is_sent_again_when_somebody_asks(
         deliveries.again(session, row.id, now_of(session))
     with database.writing() as session, pytest.raises(NotFound):
         deliveries.again(session, "0" * 32, now_of(session))
+
+
+def test_only_a_dead_letter_is_dismissed(database: Database) -> None:
+    write(database, opened())
+    route(database, sink("http://127.0.0.1:1/"))
+    [row] = rows_of(database)
+    with database.writing() as session, pytest.raises(Conflict):
+        deliveries.dismiss(session, row.id)
+    with database.writing() as session:
+        session.execute(update(DeliveryRow).values(state="dead"))
+        deliveries.dismiss(session, row.id)
+    assert [one.state for one in rows_of(database)] == ["dismissed"]
+    with database.writing() as session, pytest.raises(Conflict):
+        deliveries.again(session, row.id, now_of(session))
+    with database.writing() as session, pytest.raises(NotFound):
+        deliveries.dismiss(session, "0" * 32)
 
 
 def test_pauses_grow_until_a_night_is_over() -> None:

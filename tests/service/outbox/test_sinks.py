@@ -63,7 +63,7 @@ def test_a_file_names_sinks_and_secrets_may_be_kept_elsewhere(path: Path) -> Non
     assert (len(ci.key), ci.least, len(ci.events)) == (24, 0.03, 2)
     assert chat.address.host == "chat.example.com"
     assert chat.kind == "slack"
-    assert len(chat.events) == 8
+    assert len(chat.events) == 14
     assert "T0" not in repr(chat)
 
 
