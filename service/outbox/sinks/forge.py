@@ -64,8 +64,8 @@ class Forge(Sink):
     @model_validator(mode="after")
     def _can_be_asked(self) -> Self:
         web_address(self.api, private=self.private, field="api")
-        if self.digest is not None:
-            raise ValueError("digest is not for pull requests, which are told at once")
+        if self.digest is not None or self.quiet is not None:
+            raise ValueError("a forge follows what happens: leave digest and quiet out")
         return self
 
     def hears(self, event: OutboxEvent) -> bool:

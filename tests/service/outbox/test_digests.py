@@ -12,13 +12,11 @@ import pytest
 from builders.receiver import Receiver, receiving
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from sqlalchemy import select, update
 
 from service.database.session import Database, now_of
 from service.models import DeliveryRow, EventKind, OutboxEvent
 from service.outbox import couriers, deliveries, digests, events, hours
-from service.outbox.sinks.gitlab import GitLab
 from service.outbox.sinks.slack import Slack
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -171,13 +169,6 @@ def test_a_digest_lists_no_more_than_a_person_reads(database: Database) -> None:
     assert (len(digest.details["listed"]), digest.details["more"]) == (100, 7)
     assert digest.sentence.endswith("and 7 earlier")
     assert {row.state for row in rows_of(database)} == {"gathered", "waiting"}
-
-
-def test_a_pull_request_is_in_no_digest() -> None:
-    known = {"name": "lab", "kind": "gitlab", "token": "t", "repositories": ["acme/vision"]}
-    assert GitLab.model_validate(known).digest is None
-    with pytest.raises(ValidationError, match="which are told at once"):
-        GitLab.model_validate(known | {"digest": "07:30"})
 
 
 @both_databases

@@ -153,6 +153,7 @@ def test_forges_name_the_repositories_that_may_be_written_to(path: Path) -> None
         ('["vision"]', "[]", "sink 3 repositories"),
         ('"throughline"', '"throughline"\nlabel = "a b"', "sink 3 label"),
         ('password = "http_secret"', "", "sink 3 password"),
+        ('["vision"]', '["vision"]\ndigest = "07:30"', "leave digest and quiet out"),
     ],
 )
 def test_a_wrong_forge_is_refused_without_its_secrets(
