@@ -1,0 +1,85 @@
+"""The internal record as a row: the columns that CSV, Parquet and JSON lines share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from benchmarks.contracts import Direction
+from cli.formats.node import Node
+from cli.formats.point import Metric, Run
+from cli.formats.source import Source
+from service.schemas.measured_elsewhere import ForeignPoint
+
+TEXTS: Final = ("benchmark", "metric", "unit", "direction", "revision")
+TIMES: Final = ("at", "committed_at")
+NUMBERS: Final = ("value", "low", "high")
+FACTS: Final = ("parameters", "machine")
+VALUES: Final = "values"
+COLUMNS: Final = (
+    "benchmark",
+    "metric",
+    "unit",
+    "direction",
+    VALUES,
+    "low",
+    "high",
+    "revision",
+    "at",
+    "committed_at",
+    "parameters",
+    "machine",
+)
+"""The order in which they are written. The last one is quoted or empty, so that a row that was
+cut off shows. ``value`` is read too, in place of ``values``."""
+_KNOWN: Final = frozenset({*COLUMNS, "value"})
+
+
+def refuse_unknown(names: Iterable[str], origin: Node) -> None:
+    """Refuse a name that is no column, and a table without the three that it needs."""
+    given = set(names)
+    if unknown := sorted(given - _KNOWN):
+        raise origin.refuse(f"{unknown[0]!r} is no column; those are {', '.join(COLUMNS)}.")
+    if not has_needed(given):
+        raise origin.refuse("needs the columns benchmark, metric and values.")
+
+
+def has_needed(names: Iterable[str]) -> bool:
+    """True where the columns are there without which a row is no point."""
+    given = set(names)
+    return {"benchmark", "metric"} <= given and bool(given & {VALUES, "value"})
+
+
+def point_of(source: Source, row: Node) -> ForeignPoint:
+    """The point of a row: an object of columns, in which null and missing are the same."""
+    at, committed_at, low, high = (row.get(key) for key in (*TIMES, "low", "high"))
+    unit, direction, revision = (row.get(key) for key in ("unit", "direction", "revision"))
+    parameters, machine = (row.get(key) for key in FACTS)
+    run = Run(
+        source,
+        revision=revision.text() if revision else None,
+        at=at.moment() if at else None,
+        committed_at=committed_at.moment() if committed_at else None,
+        machine=machine.facts() if machine else {},
+    )
+    metric = Metric(
+        row["metric"].text(),
+        unit.text() if unit else "",
+        _direction(direction) if direction else None,
+    )
+    values = row.get(VALUES)
+    return run.point(
+        row,
+        row["benchmark"].text(),
+        metric,
+        values.numbers() if values else [row["value"].number()],
+        parameters.facts() if parameters else {},
+        (low.number() if low else None, high.number() if high else None),
+    )
+
+
+def _direction(node: Node) -> Direction:
+    try:
+        return Direction(node.text())
+    except ValueError:
+        raise node.refuse("must be higher or lower: the better one.") from None
