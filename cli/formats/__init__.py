@@ -28,14 +28,13 @@ def read(path: Path, format: str | None = None) -> FormatRead:  # noqa: A002 - a
             by halves.
     """
     source = Source(path)
-    chosen = _named(format, FORMATS) if format else None
-    found = [candidate for candidate in FORMATS if candidate.reader.recognises(source)][:1]
-    if chosen is None and not found:
+    used = _named(format, FORMATS) if format else _alike(source)
+    if used is None:
         raise FormatError("is in no format known here: docs/formats.md lists them.", path)
-    if chosen is not None and not chosen.reader.recognises(source):
-        alike = f" It looks like {found[0].title}." if found else ""
-        raise FormatError(f"is not {chosen.title}, which is known by: {chosen.mark}.{alike}", path)
-    used = chosen or found[0]
+    if format and not used.reader.recognises(source):
+        other = _alike(source)
+        alike = f" It looks like {other.title}." if other else ""
+        raise FormatError(f"is not {used.title}, which is known by: {used.mark}.{alike}", path)
     points = tuple(used.reader.read(source))
     notes = tuple(f"{count:,} {what}" for what, count in source.tally.items())
     if not points:
@@ -54,6 +53,10 @@ def write(points: Iterable[ForeignPoint], format: str, stream: BinaryIO) -> None
     assert used.writer
     kept: Sequence[ForeignPoint] = tuple(points)
     used.writer(kept, stream)
+
+
+def _alike(source: Source) -> Format | None:
+    return next((known for known in FORMATS if known.reader.recognises(source)), None)
 
 
 def _named(name: str, formats: Sequence[Format]) -> Format:

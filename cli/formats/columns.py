@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from benchmarks.contracts import Direction
 from cli.formats.node import Node
 from cli.formats.point import Metric, Run
 from cli.formats.source import Source
+from cli.formats.text import short
 from service.schemas.measured_elsewhere import ForeignPoint
 
 TEXTS: Final = ("benchmark", "metric", "unit", "direction", "revision")
@@ -83,3 +86,20 @@ def _direction(node: Node) -> Direction:
         return Direction(node.text())
     except ValueError:
         raise node.refuse("must be higher or lower: the better one.") from None
+
+
+def facts_of(row: Node, text: str) -> dict[str, object]:
+    """The JSON object that a cell of ``parameters`` or ``machine`` holds."""
+    facts = _object(text)
+    if facts is None:
+        raise row.refuse(f"{short(text)!r} is no JSON object.")
+    return facts
+
+
+@lru_cache(maxsize=64)
+def _object(text: str) -> dict[str, object] | None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None

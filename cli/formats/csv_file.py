@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import BinaryIO
 
 from cli.formats.columns import (
@@ -14,13 +13,14 @@ from cli.formats.columns import (
     FACTS,
     NUMBERS,
     VALUES,
+    facts_of,
     has_needed,
     point_of,
     refuse_unknown,
 )
 from cli.formats.node import Node
 from cli.formats.problem import FormatError
-from cli.formats.source import LARGEST, Source, parsed
+from cli.formats.source import LARGEST, Source
 from cli.formats.text import short
 from service.schemas.measured_elsewhere import ForeignPoint
 
@@ -68,7 +68,7 @@ def _row(source: Source, line: int, names: list[str], cells: list[str]) -> Node:
             if fact:
                 typed[kind] = {**_object(typed.get(kind)), fact: cell}
             elif kind in FACTS:
-                typed[kind] = {**_json(source, cell, line), **_object(typed.get(kind))}
+                typed[kind] = {**facts_of(row, cell), **_object(typed.get(kind))}
             else:
                 typed[name] = _typed(row, name, cell)
     row.value = typed
@@ -77,21 +77,6 @@ def _row(source: Source, line: int, names: list[str], cells: list[str]) -> Node:
 
 def _object(value: object) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
-
-
-@lru_cache(maxsize=64)
-def _facts(source: Source, cell: str) -> dict[str, object]:
-    value = parsed(cell, source.path).value
-    return value if isinstance(value, dict) else {}
-
-
-def _json(source: Source, cell: str, line: int) -> dict[str, object]:
-    try:
-        return _facts(source, cell)
-    except FormatError:
-        raise FormatError(
-            f"{short(cell)!r} is no JSON object.", source.path, f"line {line}"
-        ) from None
 
 
 def _typed(row: Node, name: str, cell: str) -> object:

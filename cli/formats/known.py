@@ -1,4 +1,7 @@
-"""The table of formats, in the order in which a file is held against them."""
+"""The table of formats, in the order in which a file is held against them.
+
+Those of lines come before those that are one JSON document, which is parsed whole.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,6 @@ _NO_BMF: Final = frozenset(Loss) - {Loss.METRIC, Loss.BOUNDS}
 FORMATS: Final = (
     Format("parquet", "Parquet", "begins with `PAR1`", parquet, writer=parquet.write),
     Format(
-        "asv", "asv", "a folder with `benchmarks.json`, or a result file in it", asv, _DIRECTION
-    ),
-    Format(
         "criterion",
         "Criterion.rs",
         "a folder with `new/estimates.json` below it, as `target/criterion`",
@@ -43,13 +43,6 @@ FORMATS: Final = (
     Format(
         "mlperf", "MLPerf log", "a line with `:::MLLOG`", mlperf, _COMMIT | _GUESSED | {Loss.BOUNDS}
     ),
-    Format(
-        "github-action-benchmark",
-        "github-action-benchmark",
-        "`window.BENCHMARK_DATA =`, or `lastUpdate` with `entries`",
-        github_action,
-        silent=frozenset({Loss.PARAMETERS, Loss.METRIC, Loss.BOUNDS, Loss.MACHINE}),
-    ),
     Format("jsonl", "JSON lines", _ROW, json_lines, writer=json_lines.write),
     Format(
         "pytorch-v3",
@@ -58,6 +51,16 @@ FORMATS: Final = (
         pytorch_v3,
         silent=_GUESSED | {Loss.BOUNDS, Loss.COMMIT_TIME},
         writer=pytorch_v3.write,
+    ),
+    Format(
+        "asv", "asv", "a folder with `benchmarks.json`, or a result file in it", asv, _DIRECTION
+    ),
+    Format(
+        "github-action-benchmark",
+        "github-action-benchmark",
+        "`window.BENCHMARK_DATA =`, or `lastUpdate` with `entries`",
+        github_action,
+        silent=frozenset({Loss.PARAMETERS, Loss.METRIC, Loss.BOUNDS, Loss.MACHINE}),
     ),
     Format(
         "pytest-benchmark",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +20,10 @@ _KINDS: Final = {
     bool: "true or false",
     type(None): "null",
 }
-_YEAR_10_000 = 253_402_300_800
+_SECRET: Final = re.compile(
+    r"(?i)(^|[._-])(password|passwd|secret|api_?key|(access|api|auth|bearer|hf)_?token)$"
+)
+_YEAR_10_000: Final = 253_402_300_800
 
 
 class Node:
@@ -40,7 +44,7 @@ class Node:
         before = self._parent.place
         if isinstance(self._key, int):
             return f"{before}[{self._key}]"
-        joint = ", " if before.startswith("line ") and "," not in before else "."
+        joint = ", " if self._parent._parent is None else "."
         return f"{before}{joint}{short(self._key)}" if before else short(self._key)
 
     def refuse(self, what: str) -> FormatError:
@@ -106,6 +110,9 @@ class Node:
 
     def numbers(self) -> list[float]:
         """The finite numbers of a list."""
+        values = self.value if isinstance(self.value, list) else None
+        if values and all(type(value) is float and math.isfinite(value) for value in values):
+            return list(values)
         return [element.number() for element in self.elements()]
 
     def moment(self, *, naive_is_utc: bool = False) -> datetime:
@@ -132,10 +139,13 @@ class Node:
         return printable(json.dumps(self.value, ensure_ascii=False))
 
     def facts(self, without: tuple[str, ...] = ()) -> dict[str, str]:
-        """The scalars and lists below this object by their dotted keys; nulls are left out."""
+        """The scalars and lists below this object by their dotted keys.
+
+        Nulls are left out, and what a key such as ``hf_token`` says is secret.
+        """
         found: dict[str, str] = {}
         for key, node in self.items():
-            if key in without or node.value is None:
+            if key in without or node.value is None or _SECRET.search(key):
                 continue
             if isinstance(node.value, dict):
                 found |= {f"{printable(key)}.{k}": v for k, v in node.facts().items()}

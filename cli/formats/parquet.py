@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from types import ModuleType
 from typing import Any, BinaryIO, Final
 
@@ -16,12 +15,13 @@ from cli.formats.columns import (
     TEXTS,
     TIMES,
     VALUES,
+    facts_of,
     point_of,
     refuse_unknown,
 )
 from cli.formats.node import Node
 from cli.formats.problem import FormatError
-from cli.formats.source import Source, parsed
+from cli.formats.source import Source
 from service.schemas.measured_elsewhere import ForeignPoint
 
 MOST_UNPACKED: Final = 2**30
@@ -47,25 +47,43 @@ def _pyarrow() -> tuple[ModuleType, ModuleType]:
 def read(source: Source) -> Iterator[ForeignPoint]:
     """One point for each row."""
     pa, pq = _pyarrow()
-    texts = [*TEXTS, *FACTS]
     try:
-        file = pq.ParquetFile(pa.BufferReader(source.content), read_dictionary=texts)
-        top = Node(None, source.path)
-        _check_size(file.metadata, top)
-        refuse_unknown(file.schema_arrow.names, top)
+        file, top = _opened(pa, pq, source), Node(None, source.path)
         number = 0
         for batch in file.iter_batches(batch_size=8192):
-            columns = {
-                name: _cells(pa, name, batch.column(name), top) for name in batch.schema.names
-            }
-            for index in range(batch.num_rows):
+            names = batch.schema.names
+            columns = [_cells(pa, name, batch.column(name), top) for name in names]
+            for cells in zip(*columns, strict=True):
                 number += 1
-                row = {name: cells[index] for name, cells in columns.items()}
-                yield point_of(source, Node(_typed(source, row), source.path, key=f"row {number}"))
+                yield _point(source, number, dict(zip(names, cells, strict=True)))
     except (pa.ArrowException, OSError) as problem:
         raise FormatError(
             f"is no whole Parquet file ({type(problem).__name__}).", source.path
         ) from None
+
+
+def _opened(pa: ModuleType, pq: ModuleType, source: Source) -> Any:
+    """The file, so that a text that many rows share takes memory once."""
+    packed, top = pa.BufferReader(source.content), Node(None, source.path)
+    _check_size(pq.read_metadata(packed), top)
+    schema = pq.read_schema(packed)
+    refuse_unknown(schema.names, top)
+    texts = [
+        name
+        for name in (*TEXTS, *FACTS, *TIMES)
+        if name in schema.names
+        and (
+            pa.types.is_string(schema.field(name).type)
+            or pa.types.is_large_string(schema.field(name).type)
+        )
+    ]
+    return pq.ParquetFile(packed, read_dictionary=texts)
+
+
+def _point(source: Source, number: int, cells: dict[str, Any]) -> ForeignPoint:
+    row = Node(cells, source.path, key=f"row {number}")
+    cells |= {key: facts_of(row, cells[key]) for key in FACTS if cells.get(key)}
+    return point_of(source, row)
 
 
 def _check_size(metadata: Any, top: Node) -> None:
@@ -84,7 +102,7 @@ def _check_size(metadata: Any, top: Node) -> None:
 def _cells(pa: ModuleType, name: str, column: Any, top: Node) -> Sequence[Any]:
     """The cells of a column as Python's values; equal texts are one value."""
     kind = column.type
-    if pa.types.is_dictionary(kind) and name in (*TEXTS, *FACTS):
+    if pa.types.is_dictionary(kind) and name in (*TEXTS, *FACTS, *TIMES):
         words = column.dictionary.to_pylist()
         return [None if at is None else words[at] for at in column.indices.to_pylist()]
     if name in TIMES and pa.types.is_timestamp(kind):
@@ -97,16 +115,6 @@ def _cells(pa: ModuleType, name: str, column: Any, top: Node) -> Sequence[Any]:
     ):
         return list(column.to_pylist())
     raise top.refuse(f"the column {name!r} is of type {kind}.")
-
-
-def _typed(source: Source, row: dict[str, Any]) -> dict[str, Any]:
-    facts = {key: _facts(source, row[key]) for key in FACTS if row.get(key)}
-    return {**row, **facts}
-
-
-@lru_cache(maxsize=64)
-def _facts(source: Source, text: str) -> object:
-    return parsed(text, source.path).value
 
 
 def write(points: Sequence[ForeignPoint], stream: BinaryIO) -> None:

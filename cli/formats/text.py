@@ -15,7 +15,7 @@ def printable(text: str) -> str:
     """Make ``text`` one line and leave out user, password and tokens of addresses in it."""
     if "://" in text:
         text = _QUERY.sub(r"\1", _SECRET.sub(r"\1", text))
-    return _CONTROL.sub(" ", text)
+    return text if text.isprintable() else _CONTROL.sub(" ", text)
 
 
 def short(text: str) -> str:
