@@ -20,21 +20,11 @@ NUMBERS: Final = ("value", "low", "high")
 FACTS: Final = ("parameters", "machine")
 VALUES: Final = "values"
 COLUMNS: Final = (
-    "benchmark",
-    "metric",
-    "unit",
-    "direction",
-    VALUES,
-    "low",
-    "high",
-    "revision",
-    "at",
-    "committed_at",
-    "parameters",
-    "machine",
+    *("benchmark", "parameters", "metric", "unit", VALUES, "low", "high"),
+    *("revision", "at", "committed_at", "machine", "direction"),
 )
-"""The order in which they are written. The last one is quoted or empty, so that a row that was
-cut off shows. ``value`` is read too, in place of ``values``."""
+"""The order in which they are written. The last one is never empty and no part of it is one, so
+that a row that was cut off shows. ``value`` is read too, in place of ``values``."""
 _KNOWN: Final = frozenset({*COLUMNS, "value"})
 
 

@@ -60,10 +60,10 @@ def _rows(source: Source) -> Iterator[tuple[int, list[str]]]:
 def _row(source: Source, line: int, names: list[str], cells: list[str]) -> Node:
     row = Node(None, source.path, key=f"line {line}")
     if len(cells) != len(names):
-        raise row.refuse(f"has {len(cells)} cells, and the header {len(names)}: was it cut off?")
+        raise row.refuse(f"has {len(cells)} cells, and the header has {len(names)}.")
     typed: dict[str, object] = {}
     for name, cell in zip(names, cells, strict=True):
-        if cell:
+        if cell or name == "direction":  # an empty last cell was cut off
             kind, _, fact = name.partition(".")
             if fact:
                 typed[kind] = {**_object(typed.get(kind)), fact: cell}

@@ -56,7 +56,7 @@ def _events(source: Source) -> Events:
     found: Events = defaultdict(list)
     for number, line in enumerate(source.text.split("\n"), start=1):
         if mark := _MARK.match(line):
-            event = parsed(line[mark.end() :], source.path, number)
+            event = parsed(" " * mark.end() + line[mark.end() :], source.path, number)
             found[event["key"].text()].append(event)
     return found
 

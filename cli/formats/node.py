@@ -96,16 +96,25 @@ class Node:
         """True for a number, whatever it is."""
         return isinstance(self.value, int | float) and not isinstance(self.value, bool)
 
-    def number(self) -> float:
-        """The finite number that this is."""
+    def finite(self) -> float | None:
+        """The finite number that this is; None for all else."""
         if not isinstance(self.value, int | float) or isinstance(self.value, bool):
-            raise self._must_be("a number")
+            return None
         try:
             number = float(self.value)
         except OverflowError:
-            number = math.inf
-        if not math.isfinite(number):
-            raise self.refuse(f"is {number}, and no finite number.")
+            return None
+        return number if math.isfinite(number) else None
+
+    def number(self) -> float:
+        """The finite number that this is."""
+        number = self.finite()
+        if number is None:
+            raise (
+                self.refuse("is no finite number.")
+                if self.is_number()
+                else self._must_be("a number")
+            )
         return number
 
     def numbers(self) -> list[float]:

@@ -107,5 +107,4 @@ def figure(samples: Node | None, summary: Node) -> list[float]:
 
 def bound(node: Node | None) -> float | None:
     """A bound as the tool gave it; None where it is no finite number."""
-    usable = node is not None and node.is_number() and math.isfinite(float(str(node.value)))
-    return node.number() if node is not None and usable else None
+    return node.finite() if node else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
@@ -14,6 +15,10 @@ from cli.formats.problem import FormatError
 
 LARGEST: Final = 256 * 2**20
 """Bytes that a file, or all files read of a folder, may have."""
+
+
+_REST: Final = re.compile(r"[\w.+-]*\s*")
+"""A number or a word that was cut off, or nothing."""
 
 
 class Source:
@@ -116,6 +121,6 @@ def parsed(text: str, path: Path, line: int | None = None) -> Node:
 def _fault(problem: json.JSONDecodeError, text: str) -> str:
     if problem.msg == "Extra data":
         return "a second document begins here: keep each run in a file of its own."
-    if problem.pos >= len(text.rstrip()) or problem.msg.startswith("Unterminated string"):
+    if problem.msg.startswith("Unterminated string") or _REST.fullmatch(text, problem.pos):
         return "the file ends in the middle: it was cut off."
     return f"is no JSON ({problem.msg})."

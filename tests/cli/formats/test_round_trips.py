@@ -268,8 +268,8 @@ def test_written_csv_is_what_a_spreadsheet_and_pandas_read() -> None:
     stream = io.BytesIO()
     write([FULL], "csv", stream)
     assert stream.getvalue().decode() == (
-        "benchmark,metric,unit,direction,values,low,high,revision,at,committed_at,"
-        "parameters,machine\n"
-        "sort,wall time,s,lower,3.0 1.0 2.0,0.5,3.5,abc123,2026-11-20T01:02:03.456789Z,"
-        '2026-11-19T00:00:00Z,"{""size"": ""10""}","{""cpu"": ""a processor""}"\n'
+        "benchmark,parameters,metric,unit,values,low,high,revision,at,committed_at,"
+        "machine,direction\n"
+        'sort,"{""size"": ""10""}",wall time,s,3.0 1.0 2.0,0.5,3.5,abc123,'
+        '2026-11-20T01:02:03.456789Z,2026-11-19T00:00:00Z,"{""cpu"": ""a processor""}",lower\n'
     )
