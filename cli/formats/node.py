@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from cli.formats.problem import FormatError
-from cli.formats.text import printable, short
+from cli.formats.text import names_secret, printable, short
 
 _KINDS: Final = {
     dict: "an object",
@@ -20,9 +19,6 @@ _KINDS: Final = {
     bool: "true or false",
     type(None): "null",
 }
-_SECRET: Final = re.compile(
-    r"(?i)(^|[._-])(password|passwd|secret|api_?key|(access|api|auth|bearer|hf)_?token)$"
-)
 _YEAR_10_000: Final = 253_402_300_800
 
 
@@ -154,7 +150,7 @@ class Node:
         """
         found: dict[str, str] = {}
         for key, node in self.items():
-            if key in without or node.value is None or _SECRET.search(key):
+            if key in without or node.value is None or names_secret(key):
                 continue
             if isinstance(node.value, dict):
                 found |= {f"{printable(key)}.{k}": v for k, v in node.facts().items()}

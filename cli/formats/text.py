@@ -10,6 +10,15 @@ _QUERY = re.compile(
     r"(?i)([?&][\w.-]*(?:token|password|passwd|secret|signature|sig|api_?key)[\w.-]*=)[^\s&#\"']*"
 )
 
+_SECRET_KEY = re.compile(
+    r"(?i)(^|[._-])(password|passwd|secret|api_?key|(access|api|auth|bearer|hf)_?token)$"
+)
+
+
+def names_secret(key: str) -> bool:
+    """True for a key such as ``hf_token``, whose value nobody else should see."""
+    return _SECRET_KEY.search(key) is not None
+
 
 def printable(text: str) -> str:
     """Make ``text`` one line and leave out user, password and tokens of addresses in it."""
