@@ -45,28 +45,27 @@ def has_needed(names: Iterable[str]) -> bool:
 
 def point_of(source: Source, row: Node) -> ForeignPoint:
     """The point of a row: an object of columns, in which null and missing are the same."""
-    at, committed_at, low, high = (row.get(key) for key in (*TIMES, "low", "high"))
-    unit, direction, revision = (row.get(key) for key in ("unit", "direction", "revision"))
-    parameters, machine = (row.get(key) for key in FACTS)
     run = Run(
         source,
-        revision=revision.text() if revision else None,
-        at=at.moment() if at else None,
-        committed_at=committed_at.moment() if committed_at else None,
-        machine=machine.facts() if machine else {},
+        revision=row.text_of("revision"),
+        at=row.moment_of("at"),
+        committed_at=row.moment_of("committed_at"),
+        machine=row.below("machine").facts(),
     )
+    direction = row.get("direction")
     metric = Metric(
         row["metric"].text(),
-        unit.text() if unit else "",
+        row.text_of("unit") or "",
         _direction(direction) if direction else None,
     )
+    low, high = row.get("low"), row.get("high")
     values = row.get(VALUES)
     return run.point(
         row,
         row["benchmark"].text(),
         metric,
         values.numbers() if values else [row["value"].number()],
-        parameters.facts() if parameters else {},
+        row.below("parameters").facts(),
         (low.number() if low else None, high.number() if high else None),
     )
 

@@ -30,14 +30,14 @@ def _point(run: Run, folder: Path) -> ForeignPoint:
     )
     told = estimates.get("slope") or estimates["mean"]
     interval = told["confidence_interval"]
-    parts = [node.text() for key in ("group_id", "function_id") if (node := names.get(key))]
-    value = names.get("value_str")
+    parts = [part for key in ("group_id", "function_id") if (part := names.text_of(key))]
+    value = names.text_of("value_str")
     return run.point(
         samples,
         "/".join(parts),
         Metric("time", "ns", Direction.LOWER),
         _times(samples),
-        {"value": value.text()} if value else {},
+        {"value": value} if value else {},
         (interval["lower_bound"].number(), interval["upper_bound"].number()),
     )
 

@@ -28,12 +28,11 @@ def read(source: Source) -> Iterator[ForeignPoint]:
     for suite, entries in _document(source)["entries"].items():
         for entry in entries.elements():
             commit = entry["commit"]
-            timestamp = commit.get("timestamp")
             run = Run(
                 source,
                 revision=commit["id"].text(),
                 at=entry["date"].moment_after_1970(),
-                committed_at=timestamp.moment() if timestamp else None,
+                committed_at=commit.moment_of("timestamp"),
             )
             yield from _points(run, suite, entry)
 

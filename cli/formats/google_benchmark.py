@@ -31,7 +31,7 @@ def recognises(source: Source) -> bool:
 def read(source: Source) -> Iterator[ForeignPoint]:
     """Real time, processor time and each counter of a benchmark, repetition by repetition.
 
-    Aggregate rows are no samples. Where a file has nothing else, the median row is the one figure.
+    Aggregate rows are no samples. Where a benchmark has nothing else, its median is its figure.
     """
     document = source.require_document()
     context = document["context"]
@@ -61,7 +61,7 @@ def _by_benchmark(source: Source, document: Node) -> dict[str, list[Node]]:
             samples[name].append(row)
         elif row["aggregate_name"].text() == "median":
             medians[name].append(row)
-    return dict(samples or medians)
+    return medians | samples
 
 
 def _refuse_again(row: Node, before: list[Node]) -> None:

@@ -25,8 +25,8 @@ def read(source: Source) -> Iterator[ForeignPoint]:
     """The wall time of each command, run by run, and its mean time on the processor."""
     run = Run(source)
     for result in source.require_document()["results"].elements():
-        command, parameters = result["command"].text(), result.get("parameters")
-        arguments = {k: v.as_text() for k, v in parameters.items()} if parameters else {}
+        command, parameters = result["command"].text(), result.below("parameters")
+        arguments = {key: value.as_text() for key, value in parameters.items()}
         codes = result.get("exit_codes")
         if codes and any(code.value != 0 for code in codes.elements()):
             source.tally["with exit codes other than 0"] += 1

@@ -26,14 +26,13 @@ def read(source: Source) -> Iterator[ForeignPoint]:
             key: result.get(key) for key in ("jmhVersion", "jdkVersion", "vmName", "vmVersion")
         }
         run = Run(source, machine={k: node.as_text() for k, node in facts.items() if node})
-        mode, given = result["mode"].text(), result.get("params")
-        parameters = {key: value.as_text() for key, value in given.items()} if given else {}
+        mode, given = result["mode"].text(), result.below("params")
+        parameters = {key: value.as_text() for key, value in given.items()}
         if threads := result.get("threads"):
             parameters["threads"] = threads.as_text()
         yield _point(run, result, result["primaryMetric"], mode, parameters)
-        if secondary := result.get("secondaryMetrics"):
-            for name, measured in secondary.items():
-                yield _point(run, result, measured, name, parameters)
+        for name, measured in result.below("secondaryMetrics").items():
+            yield _point(run, result, measured, name, parameters)
 
 
 def _point(

@@ -68,6 +68,20 @@ class Node:
         value = self.value.get(key)
         return None if value is None else Node(value, self.path, self, key)
 
+    def below(self, key: str) -> Node:
+        """The object of ``key``; an empty one where it is missing or null."""
+        return self.get(key) or Node({}, self.path, self, key)
+
+    def text_of(self, key: str) -> str | None:
+        """The text of ``key``; None where it is missing or null."""
+        node = self.get(key)
+        return node.text() if node else None
+
+    def moment_of(self, key: str, *, naive_is_utc: bool = False) -> datetime | None:
+        """The time that the text of ``key`` says; None where it is missing or null."""
+        node = self.get(key)
+        return node.moment(naive_is_utc=naive_is_utc) if node else None
+
     def items(self) -> Iterator[tuple[str, Node]]:
         """Keys and values of an object."""
         if not isinstance(self.value, dict):

@@ -24,6 +24,8 @@ from cli.formats.problem import FormatError
 from cli.formats.source import Source
 from service.schemas.measured_elsewhere import ForeignPoint
 
+_WORDS: Final = (*TEXTS, *FACTS, *TIMES)
+_TEXT_TYPES: Final = frozenset({"string", "large_string"})
 MOST_UNPACKED: Final = 2**30
 """Bytes of a file once unpacked."""
 
@@ -68,15 +70,7 @@ def _opened(pa: ModuleType, pq: ModuleType, source: Source) -> Any:
     _check_size(pq.read_metadata(packed), top)
     schema = pq.read_schema(packed)
     refuse_unknown(schema.names, top)
-    texts = [
-        name
-        for name in (*TEXTS, *FACTS, *TIMES)
-        if name in schema.names
-        and (
-            pa.types.is_string(schema.field(name).type)
-            or pa.types.is_large_string(schema.field(name).type)
-        )
-    ]
+    texts = [f.name for f in schema if f.name in _WORDS and str(f.type) in _TEXT_TYPES]
     return pq.ParquetFile(packed, read_dictionary=texts)
 
 
@@ -102,17 +96,14 @@ def _check_size(metadata: Any, top: Node) -> None:
 def _cells(pa: ModuleType, name: str, column: Any, top: Node) -> Sequence[Any]:
     """The cells of a column as Python's values; equal texts are one value."""
     kind = column.type
-    if pa.types.is_dictionary(kind) and name in (*TEXTS, *FACTS, *TIMES):
+    if pa.types.is_dictionary(kind) and name in _WORDS:
         words = column.dictionary.to_pylist()
         return [None if at is None else words[at] for at in column.indices.to_pylist()]
     if name in TIMES and pa.types.is_timestamp(kind):
         return list(column.cast(pa.string()).to_pylist())
     numeric = pa.types.is_floating(kind) or pa.types.is_integer(kind)
-    if (
-        (name in NUMBERS and numeric)
-        or (name == VALUES and pa.types.is_list(kind))
-        or pa.types.is_null(kind)
-    ):
+    listed = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    if (name in NUMBERS and numeric) or (name == VALUES and listed) or pa.types.is_null(kind):
         return list(column.to_pylist())
     raise top.refuse(f"the column {name!r} is of type {kind}.")
 

@@ -26,8 +26,8 @@ NO_NUMBER: Final = "without a number"
 
 _HIGHER_UNIT = re.compile(r"(?i)(/ ?(s|sec|seconds?|min|h|hour)|per[ _]sec(ond)?|flop/?s|[bi]ps)$")
 _HIGHER_NAME = re.compile(
-    r"(?i)(throughput|speed_?up|accuracy|bandwidth|per_sec(ond)?|flops|hit_rate|"
-    r"(^|[^a-z])(qps|tps|ips|fps|ops|mfu|speedup))"
+    r"(?i)throughput|speed_?up|accuracy|bandwidth|per_sec(ond)?|flops|hit_rate|"
+    r"(?<![a-z])(qps|tps|ips|fps|ops|mfu)(?![a-z])"
 )
 
 

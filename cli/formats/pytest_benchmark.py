@@ -29,27 +29,26 @@ def read(source: Source) -> Iterator[ForeignPoint]:
     document = source.require_document()
     run = _run(source, document)
     for benchmark in document["benchmarks"].elements():
-        stats, parameters = benchmark["stats"], benchmark.get("params")
+        stats, parameters = benchmark["stats"], benchmark.below("params")
         yield run.point(
             benchmark,
             _name(benchmark),
             _TIME,
             figure(stats.get("data"), stats["median"]),
-            {key: value.as_text() for key, value in parameters.items()} if parameters else {},
+            {key: value.as_text() for key, value in parameters.items()},
         )
 
 
 def _run(source: Source, document: Node) -> Run:
-    commit, at = document.get("commit_info"), document.get("datetime")
-    revision = commit.get("id") if commit else None
-    committed_at = commit.get("time") if commit else None
-    if commit and commit.is_object("dirty") and commit["dirty"].value is True:
+    commit = document.below("commit_info")
+    revision, dirty = commit.text_of("id"), commit.get("dirty")
+    if dirty and dirty.value is True:
         source.tally["run in a checkout with uncommitted changes"] += 1
     return Run(
         source,
-        revision=revision.text() if revision and revision.text() not in _UNKNOWN else None,
-        at=at.moment(naive_is_utc=True) if at else None,
-        committed_at=committed_at.moment() if committed_at else None,
+        revision=None if revision in _UNKNOWN else revision,
+        at=document.moment_of("datetime", naive_is_utc=True),
+        committed_at=commit.moment_of("time"),
         machine=_machine(document),
     )
 
@@ -62,8 +61,8 @@ def _machine(document: Node) -> dict[str, str]:
 
 def _name(benchmark: Node) -> str:
     """The full name without the parameters that pytest puts behind it."""
-    name, suffix = benchmark["fullname"].text(), benchmark.get("param")
-    return name.removesuffix(f"[{suffix.text()}]") if suffix else name
+    name, suffix = benchmark["fullname"].text(), benchmark.text_of("param")
+    return name if suffix is None else name.removesuffix(f"[{suffix}]")
 
 
 def write(points: Sequence[ForeignPoint], stream: BinaryIO) -> None:

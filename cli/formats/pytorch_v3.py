@@ -35,7 +35,7 @@ def read(source: Source) -> Iterator[ForeignPoint]:
         if not values:
             source.tally[NO_NUMBER] += 1
             continue
-        said = metric.get("extra_info") or Node({}, source.path)
+        said = metric.below("extra_info")
         yield _run(source, record, said).point(
             record,
             record["benchmark"]["name"].text(),
@@ -63,36 +63,31 @@ def _metric(name: str, said: Node) -> Metric:
 
 
 def _run(source: Source, record: Node, said: Node) -> Run:
-    revision, timestamp = record.get("head_sha"), record.get("timestamp")
-    at, committed_at = said.get("at"), said.get("committed_at")
+    timestamp = record.get("timestamp")
     started = timestamp.moment_after_1970(per_second=1) if timestamp else None
     return Run(
         source,
-        revision=revision.text() if revision else None,
-        at=at.moment() if at else started,
-        committed_at=committed_at.moment() if committed_at else None,
+        revision=record.text_of("head_sha"),
+        at=said.moment_of("at") or started,
+        committed_at=said.moment_of("committed_at"),
         machine=_machine(record),
     )
 
 
 def _machine(record: Node) -> dict[str, str]:
-    runners, dependencies = record.get("runners"), record.get("dependencies")
-    runner = next(runners.elements(), None) if runners else None
-    facts = runner.facts(without=("extra_info",)) if runner else {}
-    extra = runner.get("extra_info") if runner else None
-    facts |= extra.facts() if extra else {}
-    used = dependencies.facts() if dependencies else {}
-    return facts | {f"dependencies.{name}": fact for name, fact in used.items()}
+    runners, used = record.get("runners"), record.below("dependencies").facts()
+    facts = {f"dependencies.{name}": fact for name, fact in used.items()}
+    for runner in list(runners.elements())[:1] if runners else []:
+        facts |= runner.facts(without=("extra_info",)) | runner.below("extra_info").facts()
+    return facts
 
 
 def _parameters(record: Node) -> dict[str, str]:
-    benchmark, model = record["benchmark"], record.get("model")
+    benchmark, model = record["benchmark"], record.below("model")
     said = {key: benchmark.get(key) for key in _ABOUT_BENCHMARK}
-    if model:
-        said |= {name: model.get(key) for name, key in _ABOUT_MODEL.items()}
-    extra = benchmark.get("extra_info")
+    said |= {name: model.get(key) for name, key in _ABOUT_MODEL.items()}
     found = {key: node.as_text() for key, node in said.items() if node is not None}
-    return found | (extra.facts() if extra else {})
+    return found | benchmark.below("extra_info").facts()
 
 
 def write(points: Sequence[ForeignPoint], stream: BinaryIO) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from shutil import copy, copytree
 
@@ -377,6 +378,26 @@ def test_parquet_with_columns_of_other_types(tmp_path: Path) -> None:
     assert sentence(path).startswith("'name' is no column; ")
     pq.write_table(pa.table({"benchmark": ["b"], "metric": ["m"], "value": [None]}), path)
     assert sentence(path) == "row 1, value: must be a number, and is null."
+
+
+def test_parquet_with_the_types_of_other_writers(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet as pq
+
+    path = tmp_path / "t.parquet"
+    columns = {
+        "benchmark": pa.array(["b"], pa.large_string()),
+        "metric": pa.array(["m"]).dictionary_encode(),
+        "values": pa.array([[1.5, 2.5]], pa.large_list(pa.float32())),
+        "at": pa.array(["2026-11-20T01:02:03Z"]),
+        "low": pa.array([None], pa.null()),
+        "high": pa.array([3], pa.int16()),
+    }
+    pq.write_table(pa.table(columns), path)
+    (point,) = read(path).points
+    assert (point.benchmark, point.metric, point.values) == ("b", "m", (1.5, 2.5))
+    assert (point.low, point.high) == (None, 3.0)
+    assert point.at == datetime(2026, 11, 20, 1, 2, 3, tzinfo=UTC)
 
 
 def test_without_pyarrow_the_sentence_says_how_to_install_it(

@@ -1,5 +1,6 @@
 """Each reader gives the values of its fixture, bit for bit; every expectation is written out."""
 
+import json
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -234,6 +235,20 @@ def test_google_benchmark_with_aggregates_alone_has_the_median_as_its_one_figure
         ("items_per_second", (311159539.3646575,)),
         ("swaps", (3.0,)),
     ]
+
+
+def test_google_benchmark_with_aggregates_of_one_benchmark_alone(tmp_path: Path) -> None:
+    document = json.loads((FIXTURES / "google-benchmark.json").read_text(encoding="utf-8"))
+    document["benchmarks"] = [
+        row
+        for row in document["benchmarks"]
+        if row["run_type"] == "aggregate" or row["run_name"] != "BM_Sort/512/repeats:3"
+    ]
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    found = {(point.benchmark, point.metric): point.values for point in read(path).points}
+    assert len(found["BM_Sort/8/repeats:3", "real_time"]) == 3
+    assert found["BM_Sort/512/repeats:3", "real_time"] == (1.2960723058959058,)
 
 
 def test_hyperfine() -> None:
