@@ -12,7 +12,6 @@ from typing import Annotated
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
-from benchmarks.catalog.metrics import metric
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.auth.permissions import Permission, needs
@@ -73,7 +72,7 @@ def show_series(
         figure=figures.history(series, at.view, analysed),
         level_changes=changes[::-1],
         analysis=describe(session, whole),
-        watched=metric(whole.metric).is_watched,
+        watched=whole.is_watched,
         threshold=load_threshold(session, whole),
         reasons=analysed.reasons,
         changes=changed.changes,
