@@ -148,12 +148,12 @@ def store(session: Session, request: ImportRequest, now: datetime) -> Imported:
         )
     alone(session, _IMPORTS)
     project = request.project or ""
-    incoming = {
-        one.id: one for one in (Incoming(request.source, project, p) for p in request.points)
-    }
+    every = [Incoming(request.source, project, point) for point in request.points]
+    incoming = {one.id: one for one in every}
     known = _known(session, list(incoming))
+    _date_again(session, known, incoming)
     fresh = [one for name, one in incoming.items() if name not in known]
-    places = _register(session, list(incoming.values()), now)
+    places = _register(session, every, now)
     series = _series(session, fresh, now)
     _environments(session, fresh, now)
     points = [one.as_point(places[one.revision], now) for one in fresh]
@@ -164,13 +164,29 @@ def store(session: Session, request: ImportRequest, now: datetime) -> Imported:
     return Imported(new=len(fresh), known=len(request.points) - len(fresh), series=sorted(series))
 
 
-def _known(session: Session, ids: Sequence[str]) -> set[str]:
-    column = ImportedPoint.id
-    return {
-        name
-        for start in range(0, len(ids), _AT_ONCE)
-        for name in session.scalars(select(column).where(column.in_(ids[start : start + _AT_ONCE])))
-    }
+def _known(session: Session, ids: Sequence[str]) -> dict[str, datetime | None]:
+    """Those of these points that are stored, with the dates of their commits."""
+    known: dict[str, datetime | None] = {}
+    for start in range(0, len(ids), _AT_ONCE):
+        query = select(ImportedPoint.id, ImportedPoint.committed_at).where(
+            ImportedPoint.id.in_(ids[start : start + _AT_ONCE])
+        )
+        known |= {name: at for name, at in session.execute(query)}  # noqa: C416 - rows are no pairs
+    return known
+
+
+def _date_again(
+    session: Session,
+    known: Mapping[str, datetime | None],
+    incoming: Mapping[str, Incoming],
+) -> None:
+    """Note the dates of commits that known points say now: the latest word wins."""
+    for name, before in known.items():
+        point = incoming[name].point
+        if point.committed_at not in (None, before):
+            row = session.get_one(ImportedPoint, name)
+            row.committed_at = point.committed_at
+            row.document = point.model_dump_json(exclude_defaults=True)
 
 
 def _register(session: Session, incoming: Sequence[Incoming], now: datetime) -> dict[str, datetime]:

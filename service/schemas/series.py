@@ -58,7 +58,7 @@ class ImportedCase(Case):
     workload: Line
     """The benchmark's name at the source."""
     preset: Literal[""] = ""
-    axes: Annotated[dict[Line, Line], Field(max_length=64)] = Field(default_factory=dict)
+    axes: Annotated[dict[Line, Line], Field(max_length=256)] = Field(default_factory=dict)
     """The arguments it ran with."""
 
     @property
