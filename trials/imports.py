@@ -1,9 +1,8 @@
 """Imports a history of another tool into a fresh service, and measures until all of it is judged.
 
-``PYTHONPATH=.:tests python -m trials.imports FILE [--database URL]`` makes benchmarks with noise of
+``PYTHONPATH=.:tests python -m trials.imports FILE [--postgresql]`` makes benchmarks with noise of
 1 % over many commits; every fourth becomes 5 % slower once. A service of this checkout takes them
-over HTTP in requests of 1,000 points, commit by commit, and judges beside. A row with the times is
-appended to FILE. Without a database it uses SQLite.
+as `throughline import` sends them, and judges beside. A row with the times is appended to FILE.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import json
 import os
 import time
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,8 +20,11 @@ from typing import Any
 
 import httpx2
 import numpy as np
+from builders.postgres_server import DURABLE, running
 
-from service.schemas.imports import MOST_POINTS
+from cli import foreign_points
+from cli.client import ServiceClient
+from service.schemas.measured_elsewhere import ForeignPoint
 from trials.live_service import here, service_and_workers
 
 PORT = 8791
@@ -38,26 +41,39 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--benchmarks", type=int, default=100)
     parser.add_argument("--commits", type=int, default=1_000)
-    parser.add_argument("--database", default="")
+    parser.add_argument("--postgresql", action="store_true", help="by default SQLite")
     options = parser.parse_args()
-    settings = {"THROUGHLINE_DATABASE_URL": options.database} if options.database else {}
-    with TemporaryDirectory() as name, service_and_workers(Path(name), PORT, settings, ()):
+    with (
+        TemporaryDirectory() as name,
+        _database(postgresql=options.postgresql) as settings,
+        service_and_workers(Path(name), PORT, settings, ()),
+    ):
         row = trial(options.benchmarks, options.commits)
     row |= {"at": datetime.now(UTC).isoformat(), "load": os.getloadavg()[0]}
-    row |= {"database": options.database.partition(":")[0] or "sqlite", "cores": os.cpu_count()}
+    row |= {"database": "postgresql" if options.postgresql else "sqlite", "cores": os.cpu_count()}
     with options.file.open("a", encoding="utf-8") as out:
         out.write(json.dumps(row) + "\n")
     print(row)
 
 
+@contextmanager
+def _database(*, postgresql: bool) -> Iterator[dict[str, str]]:
+    """Settings that name a fresh database; none for SQLite in the state folder."""
+    if not postgresql:
+        yield {}
+        return
+    with running(*DURABLE) as server:
+        server.run("CREATE DATABASE trial")
+        yield {"THROUGHLINE_DATABASE_URL": server.url("trial")}
+
+
 def trial(benchmarks: int, commits: int) -> dict[str, Any]:
     """Import that many points into the service that runs, and say what it took and found."""
-    points = list(history(benchmarks, commits))
+    points = [ForeignPoint.model_validate(one) for one in history(benchmarks, commits)]
     with httpx2.Client(base_url=f"{here(PORT)}/api/v1/", timeout=120) as client:
         from_s = time.monotonic()
-        for start in range(0, len(points), MOST_POINTS):
-            body = {"source": "trial", "points": points[start : start + MOST_POINTS]}
-            client.post("imports", json=body).raise_for_status()
+        with ServiceClient(here(PORT), token="") as importer:
+            foreign_points.send(importer, "trial", None, points)
         imported_s = time.monotonic() - from_s
         listed = get(client, f"series?limit={benchmarks}")["items"]
         series = {one["id"]: int(one["case"]["workload"][-3:]) for one in listed}
@@ -86,7 +102,7 @@ def history(benchmarks: int, commits: int) -> Iterator[dict[str, Any]]:
                 "metric": "time",
                 "unit": "s",
                 "direction": "lower",
-                "values": [float(noise[commit, number]) * (STEP if slow else 1.0)],
+                "values": (float(noise[commit, number]) * (STEP if slow else 1.0),),
                 "revision": f"{commit:040x}",
                 "committed_at": at,
                 "at": at,

@@ -8,7 +8,7 @@ import orjson
 from fastapi import Query, Response
 
 from benchmarks import contracts
-from benchmarks.contracts.values import Line
+from benchmarks.contracts import Line
 from service.api import dependencies
 from service.api.openapi import problems
 from service.api.router import noun

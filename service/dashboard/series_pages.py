@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections import Counter
 from dataclasses import replace
 from typing import Annotated
@@ -93,7 +94,8 @@ def show_series(
 def download_points(session: Reading, series_id: str) -> PlainTextResponse:
     """Give every point of a series as CSV, in base units."""
     series = load_series(session, series_id)
-    name = f"{series.case.workload}-{series.metric}-{series.id[:8]}.csv"
+    named = re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{series.case.workload}-{series.metric}")[:100]
+    name = f"{named}-{series.id[:8]}.csv"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return PlainTextResponse(csv_of(series), media_type="text/csv", headers=headers)
 
@@ -112,7 +114,7 @@ def csv_of(series: Series) -> str:
         cells[1:3] = [point.revision_at.isoformat(), point.measured_at.isoformat()]
         excluded = str(point.excluded).lower()
         writer.writerow(
-            (*cells, series.metric, _no_formula(series.unit), excluded, point.disturbed)
+            (*cells, *map(_no_formula, (series.metric, series.unit)), excluded, point.disturbed)
         )
     return out.getvalue()
 

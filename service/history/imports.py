@@ -33,12 +33,14 @@ _IMPORTS = "imports"
 """What nobody else may be at meanwhile."""
 _AT_ONCE = 500
 """Names asked for in one statement."""
-_KIND = ("machine", "arch", "cpu", "cpu_model", "brand", "brand_raw", "processor")
-_SIZE = ("num_cpu", "num_cpus", "cpu_count")
-_DEVICE = ("gpu", "gpu_name", "device", "device_name")
-HARDWARE = frozenset((*_KIND, *_SIZE, *_DEVICE))
-"""Facts of a machine that part series, by the last word of their names. Not the host: CI gives each
-run another one. Not the software: an upgrade is a change inside a series."""
+_KIND = ("machine", "arch", "cpu", "cpu_model", "cpu_info", "brand", "brand_raw", "processor")
+_SIZE = ("num_cpu", "num_cpus", "cpu_count", "gpu_count")
+_DEVICE = ("gpu", "gpu_name", "gpu_info", "device", "device_name")
+_SETTING = ("env_name", "type", "submission_platform")
+HARDWARE = frozenset((*_KIND, *_SIZE, *_DEVICE, *_SETTING))
+"""Facts of a machine that part series, by the last word of their dotted names: the hardware, and
+what asv calls an environment, of which it measures several at one commit. Not the host, for CI
+gives each run another one; not the software, for an upgrade is a change inside a series."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ def _digest(*parts: object) -> str:
 
 
 def _last_word(name: str) -> str:
-    return name.lower().replace(" ", ".").replace("-", "_").rpartition(".")[2]
+    return name.lower().rpartition(".")[2]
 
 
 def store(session: Session, request: ImportRequest, now: datetime) -> Imported:

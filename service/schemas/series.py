@@ -10,8 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from benchmarks.catalog.metrics import metric
-from benchmarks.contracts import Case, Direction, Name
-from benchmarks.contracts.values import Line
+from benchmarks.contracts import Case, Direction, Line, Name
 from service.schemas.document import Document
 
 

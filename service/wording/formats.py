@@ -208,7 +208,7 @@ def hardware(comparability: Mapping[str, str]) -> str:
     if gpu:
         mig = comparability.get("hw.gpu.mig", "")
         return gpu if mig in {"", "off", "none", "disabled"} else f"{gpu} · MIG {mig}"
-    elsewhere = " · ".join(dict.fromkeys(comparability.values()))
+    elsewhere = " · ".join(dict.fromkeys(comparability.values()))[:200]  # imported
     known = comparability.get("hw.cpu.model") or comparability.get("hw.device")
     model = known or elsewhere or "unknown device"
     usable = comparability.get("hw.cpu.usable")
