@@ -923,12 +923,13 @@ REFUSALS = {
     "attempts": "an attempt cannot go this way",
     "results": "a stored result stays as it is",
     "traces": "a stored trace stays as it is",
+    "imported_points": "an imported point is kept",
     "job_events": "the log only grows",
     "audit_events": "the audit log only grows",
 }
 FROZEN = ("results", "traces", "job_events", "audit_events")
 """Tables whose rows are never changed."""
-KEPT = ("jobs", "attempts", "results", "job_events", "audit_events")
+KEPT = ("jobs", "attempts", "results", "imported_points", "job_events", "audit_events")
 """Tables whose rows are never deleted. A trace may be: its measurement stays."""
 
 

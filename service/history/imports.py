@@ -97,10 +97,13 @@ class Incoming:
         }
 
     def as_point(self, revision_at: datetime, received_at: datetime) -> dict[str, Any]:
-        """The point of the series; several values give an interval as replicates do."""
+        """The point of the series; several values give an interval as replicates do.
+
+        Of one value the interval is the tool's own.
+        """
         point, summary = self.point, summarise_values(self.point.values)
         low, high, interval = summary.low, summary.high, summary.interval
-        if point.low is not None and point.high is not None:
+        if len(point.values) == 1 and point.low is not None and point.high is not None:
             low, high, interval = point.low, point.high, "within_run"
         return {
             "series_id": self.series_id,

@@ -120,7 +120,12 @@ def _moments(said: dict[str, Any]) -> dict[str, Any]:
 def test_several_values_give_an_interval_and_a_tools_own_bounds_are_kept(
     importer: Importer,
 ) -> None:
-    importer.new([point(0, values=[1.0, 2.0, 3.0]), point(1, values=[2.0], low=1.5, high=2.5)])
+    importer.new(
+        [
+            point(0, values=[1.0, 2.0, 3.0], low=0.5, high=9.0),
+            point(1, values=[2.0], low=1.5, high=2.5),
+        ]
+    )
     (series,) = importer.series()
     several, bounded = importer.get(f"series/{series['id']}")["points"]
     assert (several["value"], several["interval"], several["replicates"]) == (2.0, "replicates", 3)
@@ -224,6 +229,16 @@ def test_what_was_imported_cannot_be_bisected(importer: Importer, hand: Hand) ->
     assert "imported from asv: no worker here can measure it" in refused.json()["detail"]
     assert importer.get("confirmations")["items"] == []
     assert hand.claim() is None
+
+
+def test_what_was_imported_is_not_taken_out_of_its_history(importer: Importer) -> None:
+    importer.new([point()])
+    (series,) = importer.series()
+    (only,) = importer.get(f"series/{series['id']}")["points"]
+    path = f"/api/v1/results/{only['result_id']}/exclusion"
+    refused = importer.client.put(path, json={"reason": "cold", "actor": "ann"})
+    assert refused.status_code == 404
+    assert "only what is measured here" in refused.json()["detail"]
 
 
 def test_every_page_shows_it_and_no_page_calls_it_measured(importer: Importer) -> None:
