@@ -119,6 +119,8 @@ def _compare(
     shares = policy["rules"][0]["limits"][0]
     checkouts = Checkouts(command, against.resolve(), Path.cwd(), **shares)
     decision = checkouts.decide(seconds(budget))
+    if checkouts.added:
+        remark(f"New here, and compared with nothing: {', '.join(checkouts.added)}.")
     baseline, contender = checkouts.revisions
     told = forms.tally(decision, one_revision=baseline == contender)
     text = forms.as_text(decision, f"{decision.outcome.value.upper()}: {told}")

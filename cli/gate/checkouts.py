@@ -90,8 +90,20 @@ class Checkouts:
             raise CommandFailed("The command fails in both folders: nothing can be compared.")
 
     def _keys(self) -> list[Key]:
-        measured = (one for run in self.runs for one in run.values() if not isinstance(one, str))
-        return list(dict.fromkeys(key for one in measured for key in one))
+        """What the baseline measures; all of the contender where the baseline never does."""
+        return self._of(Side.BASELINE) or self._of(Side.CONTENDER)
+
+    @property
+    def added(self) -> list[str]:
+        """The benchmarks that only the contender has: there is nothing to compare them with."""
+        known = set(self._keys())
+        return [case_key(key) for key in self._of(Side.CONTENDER) if key not in known]
+
+    def _of(self, side: Side) -> list[Key]:
+        measured = (run[side] for run in self.runs)
+        return list(
+            dict.fromkeys(key for one in measured if not isinstance(one, str) for key in one)
+        )
 
     def _records(self) -> list[gate.CaseRecord]:
         one_revision = len(set(self.revisions)) == 1

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, cast
 
 import orjson
-from sqlalchemy import Table, insert, select, tuple_
+from sqlalchemy import Table, insert, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from service.analysis.summary import summarise_values
@@ -192,6 +192,10 @@ def _date_again(
             row = session.get_one(ImportedPoint, name)
             row.committed_at = point.committed_at
             row.document = point.model_dump_json(exclude_defaults=True)
+            if point.at is None:  # nothing else says when it was measured
+                at_place = Point.series_id == row.series_id, Point.result_id == name
+                moved = update(Point).where(*at_place).values(measured_at=point.committed_at)
+                session.execute(moved, execution_options={"synchronize_session": False})
 
 
 def _register(session: Session, incoming: Sequence[Incoming], now: datetime) -> dict[str, datetime]:

@@ -120,6 +120,13 @@ def a_result(**more: object) -> dict[str, Any]:
     return {**told, "protocol": protocol, "parity": skipped, "long_parity": skipped, **more}
 
 
+def imported(plant: Planter) -> list[str]:
+    """Import a point of another tool; its series."""
+    elsewhere = {"values": [1.0], "direction": "lower", "revision": "r1"}
+    answer = plant.send(IMPORT, {"source": "tool", "points": [elsewhere]})
+    return list(answer["series"])
+
+
 def store(client: TestClient, finding: str) -> Stored:
     plant = Planter(client)
     head = {"target": "ours", "ref": "refs/heads/main", "commit": "0" * 40, "at": SOME_TIME}
@@ -160,8 +167,6 @@ def store(client: TestClient, finding: str) -> Stored:
     commits = [{"revision": "r1"}, {"revision": "r2"}]
     range_ = {"case": sides["case"], "commits": commits}
     bisected = plant.send("POST /api/v1/bisections", range_)
-    elsewhere = {"values": [1.0], "direction": "lower", "revision": "r1"}
-    imported = plant.send(IMPORT, {"source": "tool", "points": [elsewhere]})
     series = client.get("/api/v1/series", params={"metric": "throughput", "limit": 500}).json()
     unit = plant.strangers.planted[f"{RESULT} .samples[].unit"]
     own = [one["id"] for one in series["items"] if one["unit"] == unit]
@@ -173,7 +178,7 @@ def store(client: TestClient, finding: str) -> Stored:
         f"/jobs/{held}",
         f"/jobs/{given_back['id']}",
         *(f"/runs/{one}" for one in (first, kept, failed)),
-        *(f"/series/{one}" for one in (*own, *imported["series"])),
+        *(f"/series/{one}" for one in (*own, *imported(plant))),
         "/compare?baseline=r1&contender=r2",
         f"/compare/kernels?baseline={first}&contender={kept}",
         "/comparisons",

@@ -223,6 +223,25 @@ def test_a_contender_that_breaks_is_a_regression_and_both_are_an_error(
     assert "fails in both folders" in both.stderr
 
 
+def test_a_new_benchmark_is_compared_with_nothing_and_a_lost_one_is_broken(
+    service: Service, folder: Path
+) -> None:
+    other = folder / "other"
+    git(folder, "worktree", "add", "--quiet", "--detach", str(other))
+    both = "two = [dict(result, command=name) for name in ('sort', 'parse')]"
+    text = BENCH.replace("text = ", f"{both}\ntext = ").replace("[result]", "two")
+    (folder / "bench.py").write_text(text)
+    git(folder, "commit", "--quiet", "--all", "--message", "One more benchmark")
+    words = ("--max-regression", "2%", "--", sys.executable, "bench.py")
+    added = service.ask("run", "--against", "other", *words)
+    assert (added.returncode, "parse" in added.stdout) == (0, False), added.stderr
+    assert "New here, and compared with nothing: parse [time]" in added.stderr
+    (other / "bench.py").write_text(text)
+    (folder / "bench.py").write_text(BENCH)
+    lost = service.ask("run", "--against", "other", *words)
+    assert (lost.returncode, "It was not measured." in lost.stdout) == (1, True), lost.stdout
+
+
 def test_a_budget_that_is_too_short_decides_nothing(service: Service, folder: Path) -> None:
     other = folder / "other"
     git(folder, "worktree", "add", "--quiet", "--detach", str(other))

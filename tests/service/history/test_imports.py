@@ -152,6 +152,12 @@ def test_a_commits_date_that_is_learnt_later_is_no_new_point(importer: Importer)
     points = importer.get(f"series/{series['id']}")["points"]
     assert [one["revision"] for one in points] == ["c0001", "c0002"]
     assert datetime.fromisoformat(points[0]["revision_at"]) == FIRST + timedelta(days=1)
+    bare = {"at": None, "benchmark": "bare"}
+    importer.new([point(3, **bare, committed_at=None)])
+    assert importer.new([point(3, **bare)]) == 0
+    (series,) = importer.series(case="asv/bare n=1000")
+    (only,) = importer.get(f"series/{series['id']}")["points"]
+    assert datetime.fromisoformat(only["measured_at"]) == FIRST + timedelta(days=3)
 
 
 def test_without_dates_of_commits_the_history_follows_the_times_of_measuring(
