@@ -22,6 +22,7 @@ from service.models.probes import WriteProbe
 from service.models.results import (
     CommitRangeRow,
     EnvironmentRow,
+    ImportedPoint,
     Point,
     ResultRow,
     Revision,
@@ -63,6 +64,7 @@ __all__ = [
     "FindingSeries",
     "FindingState",
     "IdempotencyKey",
+    "ImportedPoint",
     "Job",
     "JobEvent",
     "LabelSet",
