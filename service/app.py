@@ -10,10 +10,12 @@ import anyio.to_thread
 from fastapi import FastAPI
 
 from benchmarks.version import installed
+from service.api import scrape
 from service.api.openapi import DescribedApi
 from service.api.routes import ROUTES
 from service.auth.authenticate import Authenticator
 from service.dashboard import (
+    badges,
     bisection_pages,
     comparison_pages,
     finding_pages,
@@ -70,6 +72,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     for shown in (
         *(pages, series_pages, finding_pages, comparison_pages, bisection_pages, modules, kernels),
         outbox_pages,
+        badges,
+        scrape,
         sign_in,
     ):
         app.router.routes.extend(shown.router.routes)

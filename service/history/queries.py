@@ -121,6 +121,19 @@ def latest_of_each_series(
     newest = select(func.max(Point.revision_at)).where(Point.series_id == SeriesRow.id)
     by_age = (newest.scalar_subquery().desc().nulls_last(), SeriesRow.id)
     rows = session.scalars(_some_series(metric, None).order_by(*by_age).limit(most)).all()
+    return _with_newest(session, rows, last)
+
+
+def newest_of(session: Session, series_ids: Sequence[str]) -> list[Series]:
+    """Those of these series that there are, each with the point of its newest revision.
+
+    The point is the one that `latest_of_each_series` gives; a series may have none.
+    """
+    rows = session.scalars(select(SeriesRow).where(SeriesRow.id.in_(series_ids))).all()
+    return _with_newest(session, rows, 1)
+
+
+def _with_newest(session: Session, rows: Sequence[SeriesRow], last: int) -> list[Series]:
     points: dict[str, list[SeriesPoint]] = {row.id: [] for row in rows}
     for series_id, *point in session.execute(_soundest_of(_newest_revisions(list(points), last))):
         points[series_id].append(SeriesPoint(*point))
