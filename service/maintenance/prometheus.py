@@ -159,11 +159,15 @@ class ServiceCollector(Collector):
     def _undelivered(self) -> Mapping[tuple[str, str], tuple[int, float]]:
         """Deliveries that are not made, and the age of the oldest event, by sink and state."""
         row = DeliveryRow
-        query = (
-            select(row.sink, row.state, func.count(row.id), func.min(OutboxEvent.at))
-            .join(OutboxEvent, OutboxEvent.id == row.event_id)
+        first = func.min(row.event_id).label("first")  # ids of events are ordered by time too
+        of_sink = (
+            select(row.sink, row.state, func.count(row.id).label("count"), first)
             .where(row.sink.in_(self._sinks), row.state.in_(_UNDELIVERED))
             .group_by(row.sink, row.state)
+            .subquery()
+        )
+        query = select(of_sink.c.sink, of_sink.c.state, of_sink.c.count, OutboxEvent.at).join(
+            OutboxEvent, OutboxEvent.id == of_sink.c.first
         )
         return {
             (sink, state): (count, self._age_s(at))
