@@ -33,7 +33,7 @@ _COLOURS = {"brightgreen": "#3a7d0a", "red": "#c0392b", "blue": "#1f6fb2", GREY:
 """As shields names them; here dark enough for white text (WCAG AA)."""
 _KEPT = {"Cache-Control": "no-cache", "Cross-Origin-Resource-Policy": "cross-origin"}
 """A badge stands on other sites' pages."""
-_LETTER_PX, _MARGIN_PX = 6.6, 6
+_LETTER_PX, _MARGIN_PX = 6.2, 6
 _LONGEST = 60
 
 
