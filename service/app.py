@@ -13,6 +13,7 @@ from benchmarks.version import installed
 from service.api import scrape
 from service.api.openapi import DescribedApi
 from service.api.routes import ROUTES
+from service.artifacts import store_of
 from service.auth.authenticate import Authenticator
 from service.dashboard import (
     badges,
@@ -30,6 +31,7 @@ from service.database.health import Checkup
 from service.database.session import Database
 from service.http import exchange, problems, strict_route
 from service.jobs.types import Terms
+from service.maintenance.artifact_cleanup import ArtifactCleanup
 from service.maintenance.background import AnalysisProcess, Background, Unasked
 from service.outbox import sinks
 from service.settings import Settings
@@ -62,6 +64,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.database = Database(settings.url, settings.threads)
     app.state.checkup = Checkup(app.state.database)
     app.state.terms = terms_of(settings)
+    app.state.artifacts = store_of(settings)
     app.state.sinks = sinks.NOBODY if settings.outbox is None else sinks.load(settings.outbox)
     starts_analysis = settings.background and settings.role == "all"
     app.state.analysis = AnalysisProcess(settings) if starts_analysis else None
@@ -100,6 +103,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     tokens = 2 * settings.threads + 4
     anyio.to_thread.current_default_thread_limiter().total_tokens = tokens
     unasked = Unasked(settings.bisections, settings.backfill)
+    kept = timedelta(days=settings.traces_days) if settings.traces_days else None
     background = Background(
         app.state.database,
         app.state.terms,
@@ -107,6 +111,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.analysis,
         unasked,
         app.state.sinks,
+        chores=[ArtifactCleanup(app.state.database, app.state.artifacts, kept).look],
     )
     if settings.background:
         background.start()

@@ -78,6 +78,10 @@ class Settings(BaseSettings):
     """Ids of at most 100 series, with commas, whose newest values ``/metrics`` has."""
     public_badges: bool = False
     """Whether the badges of pinned series need no token."""
+    artifacts: Path | None = None
+    """Folder of the profilers' traces; without it one beside the database."""
+    traces_days: Annotated[int, Field(ge=0, le=36_500)] = 90
+    """For how many days traces are kept; 0: for good."""
     outbox: Path | None = None
     """The TOML file that names the sinks of events; without it nobody is told."""
     bodies_limit_b: Annotated[int, Field(ge=1)] = 256 * 2**20

@@ -10,8 +10,10 @@ import typer
 from cli import options
 from cli.database import stopping
 from cli.output.lines import say
+from service.artifacts import store_of
 from service.maintenance import backup as copies
 from service.settings import Settings
+from service.wording.formats import counted
 
 
 def backup(
@@ -20,7 +22,13 @@ def backup(
     database: options.Database = None,
     state_dir: options.StateDir = options.DEFAULT_STATE_DIR,
 ) -> None:
-    """Copy the database to a file while the service goes on, and check the copy."""
+    """Copy the database to a file while the service goes on, and check the copy.
+
+    Profilers' traces are copied into the folder TO.artifacts.
+    """
+    settings = Settings(state_dir=state_dir)
     with stopping():
-        copies.backup(database or Settings(state_dir=state_dir).url, to)
-    say(f"The database is in {to}.")
+        copies.backup(database or settings.url, to)
+        count = store_of(settings, database).copy_to(copies.artifacts_of(to))
+    traces = f" {counted(count, 'artifact')} in {to}.artifacts." if count else ""
+    say(f"The database is in {to}.{traces}")

@@ -10,6 +10,7 @@ import typer
 from cli import options
 from cli.database import stopping
 from cli.output.lines import say
+from service.artifacts import store_of
 from service.maintenance import backup as copies
 from service.settings import Settings
 
@@ -21,6 +22,8 @@ def restore(
     state_dir: options.StateDir = options.DEFAULT_STATE_DIR,
 ) -> None:
     """Make the database out of a backup; one that is there is never overwritten."""
+    settings = Settings(state_dir=state_dir)
     with stopping():
-        copies.restore(database or Settings(state_dir=state_dir).url, source)
+        copies.restore(database or settings.url, source)
+        copies.artifacts_of(source).copy_to(store_of(settings, database))
     say(f"The database is back from {source}; now run: throughline migrate")

@@ -18,6 +18,7 @@ from sqlalchemy import inspect
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
+from service.artifacts.folder import FolderStore
 from service.database.engine import make_engine, parse
 from service.database.failures import explain
 from service.database.migrate import version_of
@@ -53,6 +54,11 @@ def backup(url: str, to: Path) -> None:
         else:
             _refuse_unmigrated(parsed)
             _tool("pg_dump", parsed, ["--format=custom", f"--file={draft}"])
+
+
+def artifacts_of(copy: Path) -> FolderStore:
+    """Where a backup has its artifacts: they are copied after the database, which names them."""
+    return FolderStore(Path(f"{copy}.artifacts"))
 
 
 def restore(url: str, source: Path) -> None:

@@ -1,0 +1,9 @@
+"""Artifacts: files that the database names by their SHA-256 and does not hold.
+
+store.py   what every store of them can do, and which one the settings name
+folder.py  a folder beside the database
+"""
+
+from service.artifacts.store import ArtifactStore, ArtifactsUnavailable, store_of
+
+__all__ = ["ArtifactStore", "ArtifactsUnavailable", "store_of"]
