@@ -78,8 +78,9 @@ class Settings(BaseSettings):
     """Ids of at most 100 series, with commas, whose newest values ``/metrics`` has."""
     public_badges: bool = False
     """Whether the badges of pinned series need no token."""
-    artifacts: Path | None = None
-    """Folder of the profilers' traces; without it one beside the database."""
+    artifacts: str | None = None
+    """Folder of the profilers' traces, or ``s3://bucket/prefix``; without it a folder beside the
+    database."""
     traces_days: Annotated[int, Field(ge=0, le=36_500)] = 90
     """For how many days traces are kept; 0: for good."""
     outbox: Path | None = None

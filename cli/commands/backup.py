@@ -11,6 +11,8 @@ from cli import options
 from cli.database import stopping
 from cli.output.lines import say
 from service.artifacts import store_of
+from service.artifacts.bucket import BucketStore
+from service.artifacts.folder import FolderStore
 from service.maintenance import backup as copies
 from service.settings import Settings
 from service.wording.formats import counted
@@ -29,6 +31,12 @@ def backup(
     settings = Settings(state_dir=state_dir)
     with stopping():
         copies.backup(database or settings.url, to)
-        count = store_of(settings, database).copy_to(copies.artifacts_of(to))
-    traces = f" {counted(count, 'artifact')} in {to}.artifacts." if count else ""
+        traces = _copied(store_of(settings, database), copies.artifacts_of(to))
     say(f"The database is in {to}.{traces}")
+
+
+def _copied(store: FolderStore | BucketStore, to: FolderStore) -> str:
+    if isinstance(store, BucketStore):
+        return f" The artifacts stay in {store.url}."
+    count = store.copy_to(to)
+    return f" {counted(count, 'artifact')} in {to.folder}." if count else ""

@@ -11,6 +11,7 @@ from cli import options
 from cli.database import stopping
 from cli.output.lines import say
 from service.artifacts import store_of
+from service.artifacts.folder import FolderStore
 from service.maintenance import backup as copies
 from service.settings import Settings
 
@@ -25,5 +26,7 @@ def restore(
     settings = Settings(state_dir=state_dir)
     with stopping():
         copies.restore(database or settings.url, source)
-        copies.artifacts_of(source).copy_to(store_of(settings, database))
+        store = store_of(settings, database)
+        if isinstance(store, FolderStore):  # a bucket has them still
+            copies.artifacts_of(source).copy_to(store)
     say(f"The database is back from {source}; now run: throughline migrate")

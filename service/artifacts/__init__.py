@@ -2,6 +2,7 @@
 
 store.py   what every store of them can do, and which one the settings name
 folder.py  a folder beside the database
+bucket.py  a bucket of S3, or of what speaks as it does
 """
 
 from service.artifacts.store import ArtifactStore, ArtifactsUnavailable, store_of

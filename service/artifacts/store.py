@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
+from service.artifacts.bucket import SCHEME, BucketStore
 from service.artifacts.errors import ArtifactsUnavailable
 from service.artifacts.folder import FolderStore
 from service.database.engine import parse
@@ -31,13 +32,18 @@ class ArtifactStore(Protocol):
         """Delete an artifact, unless it was put again within that age."""
 
 
-def store_of(settings: Settings, url: str | None = None) -> FolderStore:
+def store_of(settings: Settings, url: str | None = None) -> FolderStore | BucketStore:
     """The store of a database: as the settings name it, or the folder beside the database.
 
     ``url`` is a database other than that of the settings, such as a backup.
+
+    Raises:
+        ArtifactsUnavailable: the settings name a bucket, and the library for it is not installed.
     """
     named = settings.artifacts if url in (None, settings.url) else None
-    return FolderStore(named or beside(url or settings.url, settings.state_dir))
+    if named is None:
+        return FolderStore(beside(url or settings.url, settings.state_dir))
+    return BucketStore(named) if named.startswith(SCHEME) else FolderStore(Path(named))
 
 
 def beside(url: str, state_dir: Path) -> Path:

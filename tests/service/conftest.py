@@ -23,7 +23,7 @@ from service.settings import Settings
 
 @pytest.fixture
 def settings(database_url: str, tmp_path: Path) -> Settings:
-    artifacts = tmp_path / "artifacts"
+    artifacts = str(tmp_path / "artifacts")
     return Settings(database_url=database_url, artifacts=artifacts, background=False)
 
 

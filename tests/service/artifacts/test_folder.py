@@ -116,7 +116,12 @@ def test_the_folder_lies_beside_the_database(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/db.sqlite3"
     assert beside(url, tmp_path) == tmp_path / "db.sqlite3.artifacts"
     assert beside("postgresql://a@b/c", tmp_path) == tmp_path / "artifacts"
-    settings = Settings(database_url=url, artifacts=tmp_path / "there")
-    assert store_of(settings).folder == tmp_path / "there"
+    settings = Settings(database_url=url, artifacts=str(tmp_path / "there"))
+    assert _folder(store_of(settings)) == tmp_path / "there"
     copy = f"sqlite:///{tmp_path}/copy"
-    assert store_of(settings, copy).folder == tmp_path / "copy.artifacts", "of a backup its own"
+    assert _folder(store_of(settings, copy)) == tmp_path / "copy.artifacts", "of a backup its own"
+
+
+def _folder(store: object) -> Path:
+    assert isinstance(store, FolderStore)
+    return store.folder
