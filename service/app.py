@@ -10,7 +10,6 @@ import anyio.to_thread
 from fastapi import FastAPI
 
 from benchmarks.version import installed
-from service.api import scrape
 from service.api.openapi import DescribedApi
 from service.api.routes import ROUTES
 from service.artifacts import store_of
@@ -76,7 +75,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         *(pages, series_pages, finding_pages, comparison_pages, bisection_pages, modules, kernels),
         outbox_pages,
         badges,
-        scrape,
         sign_in,
     ):
         app.router.routes.extend(shown.router.routes)

@@ -19,6 +19,7 @@ from service.api import (
     outbox,
     results,
     schedules,
+    scrape,
     series,
     submissions,
     thresholds,
@@ -48,5 +49,6 @@ NOUNS = (
     tokens,
     enrolments,
     audit,
+    scrape,
 )
 ROUTES: tuple[BaseRoute, ...] = tuple(route for noun in NOUNS for route in noun.router.routes)
