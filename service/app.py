@@ -12,7 +12,6 @@ from fastapi import FastAPI
 from benchmarks.version import installed
 from service.api.openapi import DescribedApi
 from service.api.routes import ROUTES
-from service.artifacts import store_of
 from service.auth.authenticate import Authenticator
 from service.dashboard import (
     badges,
@@ -23,11 +22,13 @@ from service.dashboard import (
     modules,
     outbox_pages,
     pages,
+    scrape,
     series_pages,
     sign_in,
 )
 from service.database.health import Checkup
 from service.database.session import Database
+from service.history.artifacts import store_of
 from service.http import exchange, problems, strict_route
 from service.jobs.types import Terms
 from service.maintenance.artifact_cleanup import ArtifactCleanup
@@ -75,6 +76,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         *(pages, series_pages, finding_pages, comparison_pages, bisection_pages, modules, kernels),
         outbox_pages,
         badges,
+        scrape,
         sign_in,
     ):
         app.router.routes.extend(shown.router.routes)

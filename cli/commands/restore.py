@@ -10,8 +10,8 @@ import typer
 from cli import options
 from cli.database import stopping
 from cli.output.lines import say
-from service.artifacts import store_of
-from service.artifacts.folder import FolderStore
+from service.history.artifacts import store_of
+from service.history.artifacts.folder import FolderStore
 from service.maintenance import backup as copies
 from service.settings import Settings
 

@@ -12,7 +12,7 @@ import typer
 from cli import options
 from cli.database import opened
 from cli.output.lines import remark, say
-from service.artifacts import store_of
+from service.history.artifacts import store_of
 from service.maintenance import verify as verifying
 from service.maintenance.verify import CheckOutcome, Event, Finding, VerificationReport
 from service.settings import Settings

@@ -19,7 +19,6 @@ from service.api import (
     outbox,
     results,
     schedules,
-    scrape,
     series,
     submissions,
     thresholds,
@@ -49,6 +48,5 @@ NOUNS = (
     tokens,
     enrolments,
     audit,
-    scrape,
 )
 ROUTES: tuple[BaseRoute, ...] = tuple(route for noun in NOUNS for route in noun.router.routes)

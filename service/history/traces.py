@@ -13,9 +13,9 @@ from typing import cast
 from sqlalchemy import Table, select
 from sqlalchemy.orm import Session
 
-from service.artifacts import ArtifactStore
 from service.database.session import insert_if_absent
 from service.errors import Conflict, NotFound
+from service.history.artifacts import ArtifactStore
 from service.history.types import KeptTrace, StoredResult, TraceState
 from service.models import ResultRow, TraceRow
 

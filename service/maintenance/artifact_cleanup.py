@@ -8,8 +8,8 @@ from itertools import islice
 
 from sqlalchemy import delete, select
 
-from service.artifacts import ArtifactStore
 from service.database.session import Database, now_of
+from service.history.artifacts import ArtifactStore
 from service.models import TraceRow
 
 EVERY_S = 3_600.0

@@ -18,11 +18,11 @@ from sqlalchemy import inspect
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
-from service.artifacts.folder import FolderStore
 from service.database.engine import make_engine, parse
 from service.database.failures import explain
 from service.database.migrate import version_of
 from service.errors import DatabaseUnavailable
+from service.history.artifacts.folder import FolderStore
 
 _MAGIC = b"SQLite format 3\0"
 _WRITE_AHEAD = ("-wal", "-shm", "-journal")

@@ -9,8 +9,9 @@ from functools import partial
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from service.artifacts import ArtifactStore
 from service.database.session import Database
+from service.errors import ArtifactsUnavailable
+from service.history.artifacts import ArtifactStore
 from service.maintenance.verify import (
     agreement,
     any_row,
@@ -76,6 +77,13 @@ _RULES: Sequence[Callable[[Session], Iterable[values.Breach]]] = (
 )
 
 
+def _is_away(error: Exception) -> bool:
+    """Whether the database or the artifacts cannot be used, whatever the rows say."""
+    if isinstance(error, DBAPIError):
+        return not any_row.is_unreadable(error)
+    return isinstance(error, ArtifactsUnavailable)
+
+
 def _rules(
     artifacts: ArtifactStore | None,
 ) -> Iterator[Callable[[Session], Iterable[values.Breach]]]:
@@ -134,7 +142,7 @@ def check(session: Session, artifacts: ArtifactStore | None = None) -> values.Ve
                 if look in counts:
                     counts[look] += 1
         except Exception as error:  # at a row that the service cannot have written
-            if isinstance(error, DBAPIError) and not any_row.is_unreadable(error):
+            if _is_away(error):
                 raise
             broken_off = True
             note(

@@ -9,8 +9,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState
-from service.artifacts import ArtifactStore
 from service.database.session import now_of
+from service.history.artifacts import ArtifactStore
 from service.jobs import eligibility
 from service.maintenance.verify.agreement import ROWS
 from service.maintenance.verify.reading import history_of

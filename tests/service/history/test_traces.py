@@ -15,9 +15,9 @@ from sqlalchemy.exc import DBAPIError
 
 from benchmarks import trace_file
 from benchmarks.contracts import Case, Direction, Lease, Result, Status
-from service.artifacts.folder import FolderStore
 from service.database.session import Database, now_of
 from service.findings.confirm.start import ask
+from service.history.artifacts.folder import FolderStore
 from service.maintenance.verify import CheckOutcome, verify
 from service.models import ComparisonRow, ConfirmationRow, TraceRow
 from service.schemas.series import SeriesName

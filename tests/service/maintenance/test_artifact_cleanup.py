@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -15,13 +16,14 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select, text
 
 from service.app import create_app
-from service.artifacts.folder import FolderStore
 from service.database.session import Database, now_of
+from service.errors import ArtifactsUnavailable
+from service.history.artifacts.folder import FolderStore
 from service.maintenance.artifact_cleanup import ArtifactCleanup
 from service.maintenance.verify import verify
 from service.models import TraceRow
 from service.settings import Settings
-from tests.service.artifacts.test_folder import age
+from tests.service.history.artifacts.test_folder import age
 
 pytestmark = pytest.mark.both_databases
 TRACE, ORPHAN = a_trace_file(), b"nobody's"
@@ -102,6 +104,15 @@ def test_a_trace_whose_file_is_gone_is_told_by_the_route_and_by_verify(
     [breach] = [one for one in verify(database, store).findings if one.outcome.value == "broken"]
     assert breach.number == 2
     assert "It is not among the artifacts" in breach.sentence
+
+
+def test_a_store_that_is_away_is_no_broken_promise(
+    database: Database, store: FolderStore, result: str
+) -> None:
+    shutil.rmtree(store.folder)
+    store.folder.write_text("a file where the folder should be")
+    with pytest.raises(ArtifactsUnavailable, match="cannot be read"):
+        verify(database, store)
 
 
 def test_a_store_that_is_away_is_told_and_the_worker_may_try_again(

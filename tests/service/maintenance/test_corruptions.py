@@ -15,9 +15,9 @@ from sqlalchemy import JSON, Boolean, Column, Date, Float, Integer, String, sele
 from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeEngine
 
-from service.artifacts.folder import FolderStore
-from service.artifacts.store import beside
 from service.database.session import Database
+from service.history.artifacts.folder import FolderStore
+from service.history.artifacts.store import beside
 from service.maintenance.verify import check, guards, verify
 from service.models import Base, UtcDateTime
 

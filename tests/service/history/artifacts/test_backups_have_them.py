@@ -13,9 +13,9 @@ from builders.traces import a_trace_file
 from typer.testing import CliRunner
 
 from cli.main import app
-from service.artifacts.folder import FolderStore
+from service.history.artifacts.folder import FolderStore
 from service.settings import Settings
-from tests.service.artifacts.test_folder import age
+from tests.service.history.artifacts.test_folder import age
 
 TRACE = a_trace_file()
 DIGEST = hashlib.sha256(TRACE).hexdigest()

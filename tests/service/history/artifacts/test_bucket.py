@@ -23,8 +23,8 @@ from typer.testing import CliRunner
 
 from cli.main import app
 from service.app import create_app
-from service.artifacts import ArtifactsUnavailable
-from service.artifacts.bucket import BucketStore
+from service.errors import ArtifactsUnavailable
+from service.history.artifacts.bucket import BucketStore
 from service.maintenance.artifact_cleanup import ArtifactCleanup
 from service.maintenance.verify import verify
 from service.settings import Settings

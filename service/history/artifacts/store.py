@@ -7,13 +7,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
-from service.artifacts.bucket import SCHEME, BucketStore
-from service.artifacts.errors import ArtifactsUnavailable
-from service.artifacts.folder import FolderStore
 from service.database.engine import parse
+from service.history.artifacts.bucket import SCHEME, BucketStore
+from service.history.artifacts.folder import FolderStore
 from service.settings import Settings
-
-__all__ = ["ArtifactStore", "ArtifactsUnavailable", "beside", "store_of"]
 
 
 class ArtifactStore(Protocol):

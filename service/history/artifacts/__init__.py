@@ -5,6 +5,6 @@ folder.py  a folder beside the database
 bucket.py  a bucket of S3, or of what speaks as it does
 """
 
-from service.artifacts.store import ArtifactStore, ArtifactsUnavailable, store_of
+from service.history.artifacts.store import ArtifactStore, store_of
 
-__all__ = ["ArtifactStore", "ArtifactsUnavailable", "store_of"]
+__all__ = ["ArtifactStore", "store_of"]

@@ -1,17 +1,17 @@
-"""The route that Prometheus reads. It lies outside ``/api/v1``, where Prometheus looks for it."""
+"""The address that Prometheus reads, where it looks for it: outside ``/api``."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from prometheus_client.exposition import choose_encoder
 
 from service.api.dependencies import DatabaseSession, Now
 from service.auth.permissions import Permission, needs
-from service.http.strict_route import StrictRoute
+from service.dashboard.rendering import page_router
 from service.maintenance.prometheus import ServiceCollector
 from service.settings import Settings
 
-router = APIRouter(include_in_schema=False, route_class=StrictRoute)
+router = page_router()
 
 
 @router.get("/metrics")
