@@ -331,10 +331,10 @@ def _results() -> None:
         sa.Column("digest", sa.String(64), nullable=False),
         sa.Column("size_b", sa.Integer(), nullable=False),
         sa.Column("received_at", NOW, nullable=False),
-        sa.Column("body", sa.LargeBinary(), nullable=False),
         sa.ForeignKeyConstraint(["result_id"], ["results.id"], name="fk_traces_result_id"),
         sa.PrimaryKeyConstraint("result_id", name="pk_traces"),
     )
+    op.create_index("ix_traces_digest", "traces", ["digest"])
     op.create_table(
         "exclusions",
         sa.Column("id", sa.String(32), nullable=False),

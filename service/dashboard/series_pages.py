@@ -23,6 +23,7 @@ from service.history.compare import Known
 from service.history.description import describe
 from service.history.queries import load_series
 from service.history.run_noise import spreads_of
+from service.outbox.sinks import NOBODY, Sinks
 from service.schemas.series import Series
 
 router = rendering.page_router(rendering.COUNTED)
@@ -86,6 +87,7 @@ def show_series(
         pages=pages,
         siblings=siblings,
         several=Counter(one.metric for one in siblings),
+        address=_address(request),
     )
 
 
@@ -98,6 +100,12 @@ def download_points(session: Reading, series_id: str) -> PlainTextResponse:
     name = f"{named}-{series.id[:8]}.csv"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return PlainTextResponse(csv_of(series), media_type="text/csv", headers=headers)
+
+
+def _address(request: Request) -> str:
+    """Where others find this service: as the outbox's file says it, or as this reader did."""
+    sinks: Sinks = request.app.state.sinks
+    return str(request.base_url).rstrip("/") if sinks is NOBODY else sinks.address
 
 
 def _newest(series: Series, last: str) -> Series:

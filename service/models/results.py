@@ -113,11 +113,10 @@ class TraceRow(Base):
     __tablename__ = "traces"
     result_id: Mapped[str] = mapped_column(ForeignKey("results.id"), primary_key=True)
     digest: Mapped[str] = mapped_column(String(64))
-    """SHA-256 of ``body``."""
+    """SHA-256 of the trace, JSON packed with gzip: the artifact of that name."""
     size_b: Mapped[int]
     received_at: Mapped[datetime]
-    body: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
-    """JSON packed with gzip; last, so that the others are read without it."""
+    __table_args__ = (Index(None, "digest"),)
 
 
 class SeriesRow(ProjectOwned, Base):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, select, update
+from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.orm import Session
 
 from service.database import paging
@@ -50,6 +50,12 @@ def route(session: Session, sinks: Sequence[Sink], now: datetime) -> None:
         if rows(session, update(OutboxEvent).where(*seen).values(routed=True)):
             for place, sink in enumerate(one for one in sinks if one.hears(event)):
                 _add(session, event.id, sink.name, now, place)
+
+
+def count_unrouted(session: Session, now: datetime) -> int:
+    """Count the events whose deliveries are still to be made."""
+    new = OutboxEvent.routed.is_(False), OutboxEvent.id > new_id(now - _NEWS)
+    return session.scalars(select(func.count(OutboxEvent.id)).where(*new)).one()
 
 
 def test(session: Session, sink: str, now: datetime) -> str:

@@ -19,7 +19,7 @@ from service.maintenance.verify.reading import pages
 from service.maintenance.verify.statements import MOST
 from service.maintenance.verify.values import Breach
 
-_BODIES = (models.ResultRow.document.key, models.TraceRow.body.key)
+_BODIES = (models.ResultRow.document.key,)
 """Columns that are too large to be read for nothing."""
 _MADE_BY = {
     "POST /api/v1/submissions": models.Submission,
