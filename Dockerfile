@@ -25,6 +25,7 @@ COPY worker worker
 COPY benchmarks benchmarks
 COPY cli cli
 COPY migrations migrations
+COPY throughline throughline
 # One date for every file makes the wheel the same for the same sources; zip knows none before 1980.
 ENV SOURCE_DATE_EPOCH=315532800
 RUN --mount=type=secret,id=pip_conf,target=/etc/pip.conf \

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from keyword import iskeyword
 from typing import Annotated, Any
 
 import typer
@@ -35,6 +36,10 @@ COMMANDS = {
     "gate": "Measure two revisions in turn on one device until every case is decided or the budget "
     "ends.",
     "bisect": "Search the commit that changed a case, or that a finding is about, pair by pair.",
+    "import": "Import what other tools measured: each benchmark becomes a series, judged like the "
+    "others.",
+    "export": "Write the points of series, measured or imported, in a format of another tool.",
+    "run": "Run a command that measures in processes of its own, and keep or compare its numbers.",
     "detect": "Print where the level of each history changed, as JSON lines.",
     "jobs": "List, show and cancel jobs.",
     "findings": "List and show findings, and act on them.",
@@ -62,14 +67,18 @@ class Subcommands(TyperGroup):
 
 
 def load(name: str) -> Any:
-    """The subcommand in `cli.commands.NAME`: a group ``app``, or a function named as the file."""
-    module = import_module(f"cli.commands.{name}")
+    """The subcommand in `cli.commands.NAME`: a group ``app``, or a function named as the file.
+
+    A file cannot be named like a keyword of Python: `import_.py` has ``import``.
+    """
+    named = f"{name}_" if iskeyword(name) else name
+    module = import_module(f"cli.commands.{named}")
     parent = typer.Typer(pretty_exceptions_enable=False)
     parent.callback()(lambda: None)
     if hasattr(module, "app"):
         parent.add_typer(module.app, name=name)
     else:
-        parent.command(name, cls=getattr(module, "COMMAND", None))(getattr(module, name))
+        parent.command(name, cls=getattr(module, "COMMAND", None))(getattr(module, named))
     return typer.main.get_group(parent).commands[name]
 
 

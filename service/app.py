@@ -14,6 +14,7 @@ from service.api.openapi import DescribedApi
 from service.api.routes import ROUTES
 from service.auth.authenticate import Authenticator
 from service.dashboard import (
+    badges,
     bisection_pages,
     comparison_pages,
     finding_pages,
@@ -22,13 +23,16 @@ from service.dashboard import (
     night_pages,
     outbox_pages,
     pages,
+    scrape,
     series_pages,
     sign_in,
 )
 from service.database.health import Checkup
 from service.database.session import Database
+from service.history.artifacts import store_of
 from service.http import exchange, problems, strict_route
 from service.jobs.types import Terms
+from service.maintenance.artifact_cleanup import ArtifactCleanup
 from service.maintenance.background import AnalysisProcess, Background, Unasked
 from service.outbox import sinks
 from service.settings import Settings
@@ -61,6 +65,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.database = Database(settings.url, settings.threads)
     app.state.checkup = Checkup(app.state.database)
     app.state.terms = terms_of(settings)
+    app.state.artifacts = store_of(settings)
     app.state.sinks = sinks.NOBODY if settings.outbox is None else sinks.load(settings.outbox)
     starts_analysis = settings.background and settings.role == "all"
     app.state.analysis = AnalysisProcess(settings) if starts_analysis else None
@@ -71,6 +76,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     for shown in (
         *(pages, series_pages, finding_pages, comparison_pages, bisection_pages, modules, kernels),
         *(night_pages, outbox_pages),
+        badges,
+        scrape,
         sign_in,
     ):
         app.router.routes.extend(shown.router.routes)
@@ -97,6 +104,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     tokens = 2 * settings.threads + 4
     anyio.to_thread.current_default_thread_limiter().total_tokens = tokens
     unasked = Unasked(settings.bisections, settings.backfill)
+    kept = timedelta(days=settings.traces_days) if settings.traces_days else None
     background = Background(
         app.state.database,
         app.state.terms,
@@ -104,6 +112,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.analysis,
         unasked,
         app.state.sinks,
+        chores=[ArtifactCleanup(app.state.database, app.state.artifacts, kept).look],
     )
     if settings.background:
         background.start()

@@ -188,6 +188,14 @@ class KeyReused(ServiceError):
     title = "Idempotency key reused"
 
 
+class ArtifactsUnavailable(ServiceError):
+    """The artifacts cannot be read or written just now: try again."""
+
+    status_code = 503
+    type = "artifacts-unavailable"
+    title = "The artifacts cannot be used"
+
+
 class DatabaseUnavailable(ServiceError):
     """The database is locked, read-only or away: the same request may be sent again."""
 

@@ -12,6 +12,8 @@ from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 _KEY = re.compile(r"[0-9a-fA-F]{64}")
+_SERIES = re.compile(r"[0-9a-f]{32}")
+MOST_PINNED = 100
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 
 
@@ -72,6 +74,15 @@ class Settings(BaseSettings):
     none begins by itself."""
     backfill: Annotated[int, Field(ge=0, le=100_000)] = 0
     """Jobs a day for the commits between two measured ones where a level changed; 0: none."""
+    pinned: str = ""
+    """Ids of at most 100 series, with commas, whose newest values ``/metrics`` has."""
+    public_badges: bool = False
+    """Whether the badges of pinned series need no token."""
+    artifacts: str | None = None
+    """Folder of the profilers' traces, or ``s3://bucket/prefix``; without it a folder beside the
+    database."""
+    traces_days: Annotated[int, Field(ge=0, le=36_500)] = 90
+    """For how many days traces are kept; 0: for good."""
     outbox: Path | None = None
     """The TOML file that names the sinks of events; without it nobody is told."""
     bodies_limit_b: Annotated[int, Field(ge=1)] = 256 * 2**20
@@ -113,6 +124,19 @@ class Settings(BaseSettings):
                     "must be addresses or networks, with commas, such as 127.0.0.1,10.0.0.0/8"
                 ) from None
         return text
+
+    @field_validator("pinned")
+    @classmethod
+    def _are_series(cls, text: str) -> str:
+        ids = _parts(text)
+        if len(ids) > MOST_PINNED or not all(map(_SERIES.fullmatch, ids)):
+            raise ValueError(f"must be at most {MOST_PINNED} ids of series, with commas")
+        return text
+
+    @property
+    def pinned_series(self) -> list[str]:
+        """The pinned series one by one."""
+        return _parts(self.pinned)
 
     @property
     def named_proxies(self) -> list[str]:

@@ -12,6 +12,7 @@ import typer
 from cli import options
 from cli.database import opened
 from cli.output.lines import remark, say
+from service.history.artifacts import store_of
 from service.maintenance import verify as verifying
 from service.maintenance.verify import CheckOutcome, Event, Finding, VerificationReport
 from service.settings import Settings
@@ -37,8 +38,9 @@ def verify(
     It reads in one transaction and may run beside the service. Exit code 1 if a promise is broken:
     then the shortest history that shows it is printed. Exit code 3 if the database cannot be read.
     """
-    with opened(database or Settings(state_dir=state_dir).url, write=False) as opened_database:
-        report = verifying.verify(opened_database)
+    settings = Settings(state_dir=state_dir)
+    with opened(database or settings.url, write=False) as opened_database:
+        report = verifying.verify(opened_database, store_of(settings, database))
     if format_ is VerifyFormat.JSON:
         document = {"kept": report.kept, **asdict(report)}
         say(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())

@@ -66,57 +66,13 @@ class Shown:
                 return self._table().rstrip("\n")
 
     def _table(self) -> str:
-        width, is_terminal = paper().width, paper().is_terminal
-        drawn = table(*self._head, right=self._head[1:-1], whole=self._head[1:-1])
-        for case in self.decision.cases:
-            *cells, verdict = _cells(case)
-            drawn.add_row(*cells, Text(verdict, style=_COLOUR.get(case.verdict, "yellow")))
-        sink = io.StringIO()
-        console = Console(file=sink, width=width, force_terminal=is_terminal)
-        console.print(drawn)
-        for line in self._remarks():
-            console.say(line)
-        return sink.getvalue()
-
-    def _remarks(self) -> Iterator[str]:
-        for case in self.decision.cases:
-            yield f"{case.case_key}: {case.sentence}"
-        yield from (f"Note: {warning}" for warning in self.decision.warnings)
-        yield f"{self.decision.outcome.value.upper()}: {self._tally()}"
-        yield f"{self._attempts()}; each job is named at {self.address}"
+        attempts = f"{self._attempts()}; each job is named at {self.address}"
+        outcome = self.decision.outcome.value.upper()
+        return as_text(self.decision, f"{outcome}: {self._tally()}", attempts)
 
     def _tally(self) -> str:
-        cases = self.decision.cases
-        count = formats.counted(len(cases), "case")
-        wrong = sum(case.verdict in schemas.REGRESSIONS for case in cases)
-        open_ = sum(
-            case.verdict not in (*schemas.REGRESSIONS, *schemas.GOOD, "unsupported")
-            for case in cases
-        )
-        match self.decision.outcome:
-            case schemas.Outcome.PASS:
-                return f"{count}, none worse than allowed."
-            case schemas.Outcome.REGRESSION:
-                return f"{wrong} of {count}.{self._chance()}"
-            case schemas.Outcome.INCONCLUSIVE if (
-                self.comparison.baseline == self.comparison.contender
-            ):
-                return f"{count} of one revision against itself, which checks the set-up."
-            case schemas.Outcome.INCONCLUSIVE if not open_:
-                return f"{count}, none of which could be compared."
-            case schemas.Outcome.INCONCLUSIVE:
-                return f"{open_} of {count} could not be decided; the sentences say why."
-
-    def _chance(self) -> str:
-        if not any(case.verdict == "worse" for case in self.decision.cases):
-            return ""
-        alarm = formats.share(self.decision.false_alarm / 2)
-        return f" Of equal revisions at most {alarm} end so by chance."
-
-    @property
-    def _head(self) -> tuple[str, ...]:
-        sure = f"{round(100 * (1 - self.decision.false_pass))} % interval"
-        return ("case", "baseline", "contender", "change", sure, "pairs", "verdict")
+        one_revision = self.comparison.baseline == self.comparison.contender
+        return tally(self.decision, one_revision=one_revision)
 
     def _attempts(self) -> str:
         # A job that was cancelled while it waited had no attempt.
@@ -134,7 +90,7 @@ class Shown:
         yield f"## Gate: {self.decision.outcome.value}"
         yield f"{escape(compared.contender)} against {escape(compared.baseline)}. {self._tally()}"
         rows = [tuple(escape(cell) for cell in _cells(case)) for case in self.decision.cases]
-        yield markdown.table(self._head, rows)
+        yield markdown.table(_head(self.decision), rows)
         yield "\n".join(
             f"- {escape(case.case_key)}: {escape(case.sentence)}" for case in self.decision.cases
         )
@@ -199,6 +155,57 @@ class Shown:
         remark = ET.SubElement(element, tag, message=message)
         if tag != "skipped":
             remark.set("type", case.verdict)
+
+
+def as_text(decision: schemas.DecisionView, told: str, *more: str) -> str:
+    """A decision as a table, a sentence for each case, and the tally that was ``told``."""
+    width, is_terminal = paper().width, paper().is_terminal
+    head = _head(decision)
+    drawn = table(*head, right=head[1:-1], whole=head[1:-1])
+    for case in decision.cases:
+        *cells, verdict = _cells(case)
+        drawn.add_row(*cells, Text(verdict, style=_COLOUR.get(case.verdict, "yellow")))
+    sink = io.StringIO()
+    console = Console(file=sink, width=width, force_terminal=is_terminal)
+    console.print(drawn)
+    for case in decision.cases:
+        console.say(f"{case.case_key}: {case.sentence}")
+    for line in (*(f"Note: {warning}" for warning in decision.warnings), told, *more):
+        console.say(line)
+    return sink.getvalue()
+
+
+def _head(decision: schemas.DecisionView) -> tuple[str, ...]:
+    sure = f"{round(100 * (1 - decision.false_pass))} % interval"
+    return ("case", "baseline", "contender", "change", sure, "pairs", "verdict")
+
+
+def tally(decision: schemas.DecisionView, *, one_revision: bool) -> str:
+    """Count what was decided; ``one_revision`` says that one was held against itself."""
+    cases = decision.cases
+    count = formats.counted(len(cases), "case")
+    wrong = sum(case.verdict in schemas.REGRESSIONS for case in cases)
+    open_ = sum(
+        case.verdict not in (*schemas.REGRESSIONS, *schemas.GOOD, "unsupported") for case in cases
+    )
+    match decision.outcome:
+        case schemas.Outcome.PASS:
+            return f"{count}, none worse than allowed."
+        case schemas.Outcome.REGRESSION:
+            return f"{wrong} of {count}.{_chance(decision)}"
+        case schemas.Outcome.INCONCLUSIVE if one_revision:
+            return f"{count} of one revision against itself, which checks the set-up."
+        case schemas.Outcome.INCONCLUSIVE if not open_:
+            return f"{count}, none of which could be compared."
+        case schemas.Outcome.INCONCLUSIVE:
+            return f"{open_} of {count} could not be decided; the sentences say why."
+
+
+def _chance(decision: schemas.DecisionView) -> str:
+    if not any(case.verdict == "worse" for case in decision.cases):
+        return ""
+    alarm = formats.share(decision.false_alarm / 2)
+    return f" Of equal revisions at most {alarm} end so by chance."
 
 
 def forecast(cases: Sequence[schemas.CaseForecast[str]]) -> Iterator[str]:

@@ -53,6 +53,11 @@ def run(
         assert comparison.decision is not None
         remark(f"{outcome.value}: {comparison.decision.sentence}")
         remark(shown.address)
+    return exit_code(outcome, inconclusive)
+
+
+def exit_code(outcome: Outcome, inconclusive: Inconclusive) -> int:
+    """Give the exit code of an outcome, one that is inconclusive as CI asks for it."""
     if outcome is Outcome.INCONCLUSIVE:
         return int(_INCONCLUSIVE.get(inconclusive, _CODES[outcome]))
     return int(_CODES[outcome])

@@ -35,6 +35,7 @@ def upgrade() -> None:
     _outbox()
     _access()
     _schedules()
+    _imports()
     _first_rows()
     _forge_comments()
     for statement in guards(op.get_bind().dialect.name):
@@ -331,10 +332,10 @@ def _results() -> None:
         sa.Column("digest", sa.String(64), nullable=False),
         sa.Column("size_b", sa.Integer(), nullable=False),
         sa.Column("received_at", NOW, nullable=False),
-        sa.Column("body", sa.LargeBinary(), nullable=False),
         sa.ForeignKeyConstraint(["result_id"], ["results.id"], name="fk_traces_result_id"),
         sa.PrimaryKeyConstraint("result_id", name="pk_traces"),
     )
+    op.create_index("ix_traces_digest", "traces", ["digest"])
     op.create_table(
         "exclusions",
         sa.Column("id", sa.String(32), nullable=False),
@@ -356,7 +357,8 @@ def _series() -> None:
         sa.Column("id", sa.String(32), nullable=False),
         sa.Column("case_key", sa.Text(), nullable=False),
         sa.Column("case", sa.JSON(), nullable=False),
-        sa.Column("metric", sa.String(64), nullable=False),
+        sa.Column("source", sa.String(64), server_default="", nullable=False),
+        sa.Column("metric", sa.String(500), nullable=False),
         sa.Column("unit", sa.String(500), nullable=False),
         sa.Column("direction", sa.String(16), nullable=False),
         sa.Column("comparability", sa.JSON(), nullable=False),
@@ -380,13 +382,12 @@ def _series() -> None:
         sa.Column("replicates", sa.Integer(), nullable=False),
         sa.Column("within", sa.Double(), nullable=True),
         sa.Column("environment", sa.String(64), nullable=False),
-        sa.Column("worker", sa.String(64), nullable=False),
+        sa.Column("worker", sa.String(64), nullable=True),
         sa.Column("excluded", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("disturbed", sa.String(500), server_default="", nullable=False),
         sa.ForeignKeyConstraint(
             ["environment"], ["environments.digest"], name="fk_points_environment"
         ),
-        sa.ForeignKeyConstraint(["result_id"], ["results.id"], name="fk_points_result_id"),
         sa.ForeignKeyConstraint(["revision"], ["revisions.name"], name="fk_points_revision"),
         sa.ForeignKeyConstraint(["series_id"], ["series.id"], name="fk_points_series_id"),
         sa.ForeignKeyConstraint(["worker"], ["workers.name"], name="fk_points_worker"),
@@ -403,9 +404,6 @@ def _series() -> None:
         sa.Column("revision", sa.String(100), nullable=False),
         sa.Column("result_id", sa.String(32), nullable=True),
         sa.Column("since", NOW, nullable=False),
-        sa.ForeignKeyConstraint(
-            ["result_id"], ["results.id"], name="fk_pending_analyses_result_id"
-        ),
         sa.ForeignKeyConstraint(
             ["revision"], ["revisions.name"], name="fk_pending_analyses_revision"
         ),
@@ -430,7 +428,6 @@ def _series() -> None:
         sa.Column("ends_at", NOW, nullable=False),
         sa.Column("next_from", sa.String(32), nullable=False),
         sa.Column("changes", sa.JSON(), nullable=False),
-        sa.ForeignKeyConstraint(["next_from"], ["results.id"], name="fk_settled_windows_next_from"),
         sa.ForeignKeyConstraint(["series_id"], ["series.id"], name="fk_settled_windows_series_id"),
         sa.PrimaryKeyConstraint("series_id", "number", name="pk_settled_windows"),
     )
@@ -450,9 +447,6 @@ def _series() -> None:
         sa.ForeignKeyConstraint(["series_id"], ["series.id"], name="fk_changes_series_id"),
         sa.ForeignKeyConstraint(["last_good"], ["revisions.name"], name="fk_changes_last_good"),
         sa.ForeignKeyConstraint(["first_bad"], ["revisions.name"], name="fk_changes_first_bad"),
-        sa.ForeignKeyConstraint(
-            ["first_bad_result"], ["results.id"], name="fk_changes_first_bad_result"
-        ),
         sa.PrimaryKeyConstraint("id", name="pk_changes"),
     )
     op.create_index("ix_changes_series_id_first_bad_at", "changes", ["series_id", "first_bad_at"])
@@ -656,9 +650,6 @@ def _findings() -> None:
         sa.ForeignKeyConstraint(
             ["finding_id"], ["findings.id"], name="fk_finding_series_finding_id"
         ),
-        sa.ForeignKeyConstraint(
-            ["first_bad_result"], ["results.id"], name="fk_finding_series_first_bad_result"
-        ),
         sa.ForeignKeyConstraint(["series_id"], ["series.id"], name="fk_finding_series_series_id"),
         sa.ForeignKeyConstraint(["change_id"], ["changes.id"], name="fk_finding_series_change_id"),
         sa.PrimaryKeyConstraint("finding_id", "series_id", name="pk_finding_series"),
@@ -851,6 +842,28 @@ def _forge_comments() -> None:
     )
 
 
+def _imports() -> None:
+    op.create_table(
+        "imported_points",
+        sa.Column("id", sa.String(32), nullable=False),
+        sa.Column("series_id", sa.String(32), nullable=False),
+        sa.Column("revision", sa.String(100), nullable=False),
+        sa.Column("committed_at", NOW, nullable=True),
+        sa.Column("received_at", NOW, nullable=False),
+        sa.Column("document", sa.Text(), nullable=False),
+        sa.Column("project", sa.String(64), server_default="", nullable=False),
+        sa.ForeignKeyConstraint(["series_id"], ["series.id"], name="fk_imported_points_series_id"),
+        sa.ForeignKeyConstraint(
+            ["revision"], ["revisions.name"], name="fk_imported_points_revision"
+        ),
+        sa.PrimaryKeyConstraint("id", name="pk_imported_points"),
+    )
+    op.create_index("ix_imported_points_series_id", "imported_points", ["series_id"])
+    op.create_index(
+        "ix_imported_points_revision_project", "imported_points", ["revision", "project"]
+    )
+
+
 def _first_rows() -> None:
     """Add the row that health checks write, and a schedule.
 
@@ -933,12 +946,13 @@ REFUSALS = {
     "attempts": "an attempt cannot go this way",
     "results": "a stored result stays as it is",
     "traces": "a stored trace stays as it is",
+    "imported_points": "an imported point is kept",
     "job_events": "the log only grows",
     "audit_events": "the audit log only grows",
 }
 FROZEN = ("results", "traces", "job_events", "audit_events")
 """Tables whose rows are never changed."""
-KEPT = ("jobs", "attempts", "results", "job_events", "audit_events")
+KEPT = ("jobs", "attempts", "results", "imported_points", "job_events", "audit_events")
 """Tables whose rows are never deleted. A trace may be: its measurement stays."""
 
 

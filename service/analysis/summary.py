@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 from scipy.special import stdtrit
@@ -23,10 +24,17 @@ def summarise(sample: Sample) -> Summary:
     named so, for it says how steady that process was and not how steady the benchmark is. Neither
     holds what differs between nights and nodes, which `service.analysis.variance` knows.
     """
-    count = len(sample.values)
+    return summarise_values(sample.values, sample.half_widths)
+
+
+def summarise_values(
+    values: Sequence[float], half_widths: Sequence[float] | None = None
+) -> Summary:
+    """As `summarise`, of values that come without a sample."""
+    count = len(values)
     # Divided first, so that huge values cannot overflow the sum.
-    mean = math.fsum(value / count for value in sample.values)
-    half_width, basis = _half_width(sample, mean)
+    mean = math.fsum(value / count for value in values)
+    half_width, basis = _half_width(values, half_widths, mean)
     if half_width is None or not math.isfinite(mean - half_width + half_width * 2):
         return Summary(mean, None, None, "none", count)
     return Summary(mean, mean - half_width, mean + half_width, basis, count)
@@ -44,11 +52,13 @@ def within(sample: Sample) -> float | None:
     return usual if known and math.isfinite(usual) else None
 
 
-def _half_width(sample: Sample, mean: float) -> tuple[float | None, Basis]:
-    count = len(sample.values)
+def _half_width(
+    values: Sequence[float], half_widths: Sequence[float] | None, mean: float
+) -> tuple[float | None, Basis]:
+    count = len(values)
     if count >= 2:
-        deviation = math.hypot(*(value - mean for value in sample.values)) / math.sqrt(count - 1)
+        deviation = math.hypot(*(value - mean for value in values)) / math.sqrt(count - 1)
         return half_width_factor(count) * deviation, "replicates"
-    if sample.half_widths is not None and sample.half_widths[0] >= 0:
-        return sample.half_widths[0], "within_run"
+    if half_widths is not None and half_widths[0] >= 0:
+        return half_widths[0], "within_run"
     return None, "none"

@@ -7,7 +7,7 @@ from typing import Literal
 from fastapi import Response
 from fastapi.responses import PlainTextResponse
 
-from benchmarks.contracts import Name, Revision
+from benchmarks.contracts import Line, Name, Revision
 from service.api.dependencies import DatabaseSession
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
@@ -26,7 +26,7 @@ def compare(
     baseline: Revision,
     contender: Revision,
     suite: Name | None = None,
-    metric: Name = report.METRIC,
+    metric: Line = report.METRIC,
     project: Name | None = None,
     format: Literal["json", "markdown"] = "json",  # noqa: A002 - the name in the address
 ) -> Changes | Response:

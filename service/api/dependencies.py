@@ -21,6 +21,7 @@ from service.jobs.requests import JobRequest, SubmissionRequest
 from service.jobs.types import Terms
 from service.schemas.bisections import BisectionRequest
 from service.schemas.comparisons import ComparisonRequest
+from service.schemas.imports import ImportRequest
 
 T = TypeVar("T")
 
@@ -82,7 +83,7 @@ async def get_principal(request: Request) -> Principal:
     return principal
 
 
-R = TypeVar("R", JobRequest, SubmissionRequest, ComparisonRequest, BisectionRequest)
+R = TypeVar("R", JobRequest, SubmissionRequest, ComparisonRequest, BisectionRequest, ImportRequest)
 
 
 def owned(request: R, caller: Principal) -> R:

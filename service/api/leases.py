@@ -6,9 +6,11 @@ to a thread, its commit with it; where a session is a dependency, each step is a
 
 from __future__ import annotations
 
+import hashlib
 from functools import partial
 from typing import Annotated
 
+import anyio.to_thread
 from fastapi import Depends, Header, Path, Request, Response
 from pydantic import BaseModel
 from sqlalchemy import Connection
@@ -172,10 +174,18 @@ async def post_trace(holder: AttemptHolder, request: Request) -> Response:
     if flaw := trace_file.flaw(body):
         raise Invalid(flaw)
 
-    def work(session: Session) -> KeptTrace:
-        now = now_of(session)
-        return traces.keep_trace(session, attempts.taken_from(session, holder), body, now)
+    digest, artifacts = hashlib.sha256(body).hexdigest(), request.app.state.artifacts
 
+    def check(session: Session) -> None:
+        attempts.taken_from(session, holder)
+
+    def work(session: Session) -> KeptTrace:
+        result_id = attempts.taken_from(session, holder)
+        return traces.keep_trace(session, result_id, digest, len(body), now_of(session))
+
+    # The body before its row, and only of whoever may have one kept; the look locks its rows.
+    await _database(request).run(check, write=True)
+    await anyio.to_thread.run_sync(artifacts.put, digest, body)
     kept = await _database(request).run(work, write=True)
     posted = PostedTrace(result_id=kept.result_id, size_b=kept.size_b)
     return _written(posted, 201 if kept.created else 200)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import Query, Response
+from fastapi import Query, Request, Response
 from pydantic import StringConstraints, TypeAdapter
 
 from benchmarks.contracts import Contract, Line, Name, Revision, Status
@@ -86,12 +86,12 @@ def read_result(result_id: Id, session: DatabaseSession) -> Response:
     responses={200: {"content": {GZIP: {"schema": _BINARY}}}, **problems(404)},
 )
 @needs(Permission.READ)
-def read_trace(result_id: Id, session: DatabaseSession) -> Response:
+def read_trace(request: Request, result_id: Id, session: DatabaseSession) -> Response:
     """Download the profiler's Chrome trace of a result, JSON packed with gzip.
 
     404 where there is none. Of a case with several replicates the first one's result has it.
     """
-    body = traces.load_trace(session, result_id)
+    body = traces.load_trace(session, request.app.state.artifacts, result_id)
     name = f'attachment; filename="trace-{result_id}.json.gz"'
     return Response(body, media_type=GZIP, headers={"Content-Disposition": name})
 

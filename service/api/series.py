@@ -8,14 +8,16 @@ import orjson
 from fastapi import Query, Response
 
 from benchmarks import contracts
+from benchmarks.contracts import Line
 from service.api import dependencies
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
-from service.history import queries
+from service.history import imports, queries
 from service.history.description import AnalysisView, describe
 from service.http.strict_route import Plain
 from service.schemas.jobs import Listing
+from service.schemas.measured_elsewhere import ForeignPoint
 from service.schemas.series import Series, SeriesPoint
 
 router = noun("/series", "series")
@@ -25,13 +27,16 @@ router = noun("/series", "series")
 @needs(Permission.READ)
 def list_series(
     session: dependencies.DatabaseSession,
-    metric: contracts.Name | None = None,
+    metric: Line | None = None,
     workload: contracts.Workload | None = None,
+    case: Line | None = None,
+    project: contracts.Name | None = None,
     cursor: dependencies.Cursor = None,
     limit: dependencies.Limit = 100,
 ) -> Listing[Series]:
-    """List series by case and metric, without their points."""
-    page = queries.list_series(session, metric=metric, workload=workload, after=cursor, limit=limit)
+    """List series by case and metric, without their points; `case` is a case's key."""
+    filters = {"metric": metric, "workload": workload, "case": case, "project": project}
+    page = queries.list_series(session, **filters, after=cursor, limit=limit)
     return Listing.of(page)
 
 
@@ -56,6 +61,22 @@ def list_points(
     """List the points of a series, by revision and then by time of measurement."""
     page = queries.page_of_points(session, series_id, after=cursor, limit=limit)
     return Response(orjson.dumps(page), media_type="application/json")
+
+
+@router.get("/{series_id}/export", responses=problems(404))
+@needs(Permission.READ)
+def export_points(
+    series_id: dependencies.Id,
+    session: dependencies.DatabaseSession,
+    cursor: dependencies.Cursor = None,
+    limit: Annotated[int, Query(ge=1, le=1_000), Plain] = 1_000,
+) -> Listing[ForeignPoint]:
+    """List the points of a series that count, in the form in which points are imported.
+
+    Those that were imported are as they came. A measured one has its value and its interval, not
+    its samples.
+    """
+    return Listing.of(imports.export(session, series_id, after=cursor, limit=limit))
 
 
 @router.get("/{series_id}/analysis", responses=problems(404))

@@ -124,7 +124,8 @@ def groups(
     for one in series:
         if one.points:
             hardware = repr(sorted(one.comparability.items()))
-            key = (one.case.workload, one.case.preset, hardware, one.project)
+            measured = f"from {one.source}" if one.source else one.case.preset
+            key = (one.case.workload, measured, hardware, one.project)
             members.setdefault(key, []).append(one)
     return [
         SeriesGroup(

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated
 
-from fastapi import FastAPI, Query, Request
-from fastapi.responses import HTMLResponse
+from fastapi import FastAPI, Query, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
 
 from benchmarks.contracts import FINAL_STATES, JobState
 from service.api.dependencies import DatabaseSession as Reading
@@ -28,7 +28,7 @@ from service.dashboard import (
 from service.dashboard.query_params import JobsAddress, OverviewAddress, RunAddress
 from service.dashboard.rendering import COUNTED, page_router, partial, render, render_error
 from service.errors import NotFound
-from service.history import best, exclusions, replicates
+from service.history import best, exclusions, imports, replicates
 from service.history.queries import latest_of_each_series, load_result
 from service.history.ranking import REVISIONS
 from service.history.run_noise import spreads_of
@@ -128,8 +128,10 @@ def _best(
 @needs(Permission.READ)
 def show_run(
     request: Request, session: Reading, now: Now, result_id: str, at: Annotated[RunAddress, Query()]
-) -> HTMLResponse:
-    """Show all that one run found out."""
+) -> Response:
+    """Show all that one run found out; an imported point is shown in its series."""
+    if (series_id := imports.series_of_point(session, result_id)) is not None:
+        return RedirectResponse(f"/series/{series_id}#points", 303)
     measured = replicates.with_others(session, load_result(session, result_id))
     stored = with_trace(session, suggestions.advised(session, measured))
     result = stored.result

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 from benchmarks.contracts import JobState
 from service.dashboard.figures import PassName, View, XAxis
 
-Short = Annotated[str, Field(max_length=200)]
+Short = Annotated[str, Field(max_length=500)]
 Cursor = Annotated[str, Field(max_length=2_000)]
 PageNumber = Annotated[int, Field(ge=1, le=1_000_000)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections import Counter
 from dataclasses import replace
 from typing import Annotated
@@ -12,7 +13,6 @@ from typing import Annotated
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
-from benchmarks.catalog.metrics import metric
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.auth.permissions import Permission, needs
@@ -23,6 +23,7 @@ from service.history.compare import Known
 from service.history.description import describe
 from service.history.queries import load_series
 from service.history.run_noise import spreads_of
+from service.outbox.sinks import NOBODY, Sinks
 from service.schemas.series import Series
 
 router = rendering.page_router(rendering.COUNTED)
@@ -73,7 +74,7 @@ def show_series(
         figure=figures.history(series, at.view, analysed),
         level_changes=changes[::-1],
         analysis=describe(session, whole),
-        watched=metric(whole.metric).is_watched,
+        watched=whole.is_watched,
         threshold=load_threshold(session, whole),
         reasons=analysed.reasons,
         changes=changed.changes,
@@ -86,6 +87,7 @@ def show_series(
         pages=pages,
         siblings=siblings,
         several=Counter(one.metric for one in siblings),
+        address=_address(request),
     )
 
 
@@ -94,9 +96,16 @@ def show_series(
 def download_points(session: Reading, series_id: str) -> PlainTextResponse:
     """Give every point of a series as CSV, in base units."""
     series = load_series(session, series_id)
-    name = f"{series.case.workload}-{series.metric}-{series.id[:8]}.csv"
+    named = re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{series.case.workload}-{series.metric}")[:100]
+    name = f"{named}-{series.id[:8]}.csv"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return PlainTextResponse(csv_of(series), media_type="text/csv", headers=headers)
+
+
+def _address(request: Request) -> str:
+    """Where others find this service: as the outbox's file says it, or as this reader did."""
+    sinks: Sinks = request.app.state.sinks
+    return str(request.base_url).rstrip("/") if sinks is NOBODY else sinks.address
 
 
 def _newest(series: Series, last: str) -> Series:
@@ -113,7 +122,7 @@ def csv_of(series: Series) -> str:
         cells[1:3] = [point.revision_at.isoformat(), point.measured_at.isoformat()]
         excluded = str(point.excluded).lower()
         writer.writerow(
-            (*cells, series.metric, _no_formula(series.unit), excluded, point.disturbed)
+            (*cells, *map(_no_formula, (series.metric, series.unit)), excluded, point.disturbed)
         )
     return out.getvalue()
 

@@ -23,6 +23,7 @@ from service.findings.bad_node_statistics import (
 )
 from service.findings.rules import NEAR, REFUTED, SlowPeriods
 from service.history import revisions
+from service.history.queries import WORKER
 from service.models import FindingRow, FindingState, Point, Revision, SeriesRow
 from service.schemas.findings import Cause, FindingKind
 
@@ -150,10 +151,10 @@ def _newest(session: Session, named: Collection[str]) -> Sequence[Row[str, str, 
     if cut is None:
         return []
     query = (
-        select(Point.series_id, Point.revision, Point.worker, Point.value)
+        select(Point.series_id, Point.revision, WORKER, Point.value)
         .join(SeriesRow, Point.series_id == SeriesRow.id)
         .where(or_(SeriesRow.metric == METRIC, SeriesRow.id.in_(named)))
-        .where(Point.revision_at >= cut)
+        .where(Point.revision_at >= cut, SeriesRow.source == "")
         .where(Point.excluded.is_(False), Point.disturbed.in_(OF_THE_NODE), Point.value > 0)
         .order_by(Point.revision_at.desc(), Point.revision.desc(), Point.measured_at.desc())
         .limit(MOST)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
-from benchmarks.catalog.metrics import metric
 from service.analysis.detection.alarms import PATIENCE
 from service.analysis.detection.windows import SAME
 from service.analysis.recovery import taken_back
@@ -26,7 +25,7 @@ def candidates(
 ) -> list[Candidate]:
     """Changes of a series that no finding covers and that the history alone makes believable."""
     analysis = history.analysis
-    if not metric(history.series.metric).is_watched or least == NEVER:
+    if not history.series.is_watched or least == NEVER:
         return []
     ends = {change.id: rules.recovery(history, change, ill) for change in analysis.changes}
     over = {

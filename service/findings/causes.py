@@ -19,6 +19,8 @@ from service.schemas.series import SeriesName
 
 CellKey = tuple[str, tuple[tuple[str, str], ...]]
 """A case on one kind of hardware."""
+Owner = tuple[str, str]
+"""A project, and the source of what was imported into it."""
 Subject = tuple[str, FindingKind]
 """What changed, and which way."""
 
@@ -31,6 +33,11 @@ def cell_key(case_key: str, comparability: dict[str, str]) -> CellKey:
 def cell_of(series: SeriesName) -> CellKey:
     """Name the case and the hardware that a series is of."""
     return cell_key(series.case.key, series.comparability)
+
+
+def owner_of(series: SeriesName) -> Owner:
+    """Name whose history a series is, and where that was measured."""
+    return series.project, series.source
 
 
 def subject_of(change: Candidate) -> Subject:
@@ -75,7 +82,7 @@ def groups(changes: Iterable[Candidate]) -> list[tuple[Candidate, ...]]:
     for change in sorted(changes, key=by_doubt):
         place = next((place for place in places if place.takes(change)), None)
         if place is None:
-            place = _Place(change.series.project, change.earliest, change.latest)
+            place = _Place(owner_of(change.series), change.earliest, change.latest)
             places.append(place)
         place.add(change)
     return [part for place in places for part in parts(place.changes)]
@@ -105,7 +112,7 @@ def parts(changes: Iterable[Candidate]) -> list[tuple[Candidate, ...]]:
 class _Place:
     """Revisions at which all of some changes may have begun."""
 
-    project: str
+    owner: Owner
     earliest: datetime
     latest: datetime
     changes: list[Candidate] = field(default_factory=list)
@@ -113,7 +120,7 @@ class _Place:
     def takes(self, change: Candidate) -> bool:
         meets = change.earliest <= self.latest and self.earliest <= change.latest
         again = any(other.series.id == change.series.id for other in self.changes)
-        return meets and not again and change.series.project == self.project
+        return meets and not again and owner_of(change.series) == self.owner
 
     def add(self, change: Candidate) -> None:
         self.earliest = max(self.earliest, change.earliest)
@@ -125,6 +132,9 @@ def same_cause(change: Candidate, others: Sequence[Candidate]) -> bool:
     """Return True if a change at the place of ``others``, which share a cause, has that cause.
 
     It is of a case and hardware of theirs, or it is a change of the same thing in one direction.
+    What was imported never shares a cause with what another source, or a worker here, measured.
     """
+    if any(owner_of(one.series) != owner_of(change.series) for one in others):
+        return False
     here, subject = cell_of(change.series), subject_of(change)
     return any(cell_of(one.series) == here or subject_of(one) == subject for one in others)

@@ -23,6 +23,7 @@ from service.wording.overtaken import beside, case_name
 def ranked(session: Session, analysed: Collection[str], now: datetime) -> list[BestCase]:
     """Rank the workloads that these series are of, as far as they are of throughput; reads only."""
     query = select(SeriesRow.case).where(SeriesRow.id.in_(analysed), SeriesRow.metric == METRIC)
+    query = query.where(SeriesRow.source == "")
     workloads = {case["workload"] for case in session.scalars(query)}
     found = best_cases(session, now) if workloads else []
     return [best for best in found if best.workload in workloads]

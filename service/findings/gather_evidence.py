@@ -10,7 +10,7 @@ from itertools import compress
 from statistics import median
 from typing import TypedDict
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from benchmarks.catalog.metrics import metric, reading_order
@@ -67,7 +67,8 @@ def question_of(
     change, placed = first.placed.change, first.placed
     history = histories.of(first.series.id)
     since = _begin(placed, history)
-    old, new = (_load(session, side) for side in _sides(history, since, change))
+    sides = ([], []) if first.series.source else _sides(history, since, change)
+    old, new = (_load(session, side) for side in sides)
     again = [_load(session, side) for side in (measured.before, measured.after)]
     again = [[one for one in side if one.result.case == first.series.case] for side in again]
     around, ill = neighbours(histories, first.series), slow_periods(session)
@@ -82,6 +83,7 @@ def question_of(
         hardware=formats.hardware(first.series.comparability),
         also_on=_workers(session, alike),
         confirmed=first.certainty is Certainty.CONFIRMED,
+        source=first.series.source,
         metric=first.series.metric,
         unit=first.series.unit,
         direction=first.series.direction,
@@ -225,10 +227,17 @@ def _load(session: Session, result_ids: Iterable[str]) -> list[Measurement]:
     return [Measurement(part.revision, part.worker, part.result) for part in stored]
 
 
+def same_metric(series: SeriesName) -> tuple[ColumnElement[bool], ...]:
+    """Conditions for the series of the same metric, project and source."""
+    owned = (SeriesRow.project == series.project, SeriesRow.source == series.source)
+    return (*owned, SeriesRow.metric == series.metric)
+
+
 def neighbours(histories: Histories, series: SeriesName) -> list[SeriesHistory]:
     """Read the histories of the same metric in the same project: those of other cases too."""
-    same = (SeriesRow.project == series.project, SeriesRow.metric == series.metric)
-    ids = histories.session.scalars(select(SeriesRow.id).where(*same).order_by(SeriesRow.id)).all()
+    ids = histories.session.scalars(
+        select(SeriesRow.id).where(*same_metric(series)).order_by(SeriesRow.id)
+    ).all()
     return [histories.of(series_id) for series_id in ids[:NEIGHBOURS]]
 
 

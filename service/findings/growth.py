@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from service.database.failures import passes
 from service.findings import causes
 from service.findings.drifts import moved_by_now
-from service.findings.gather_evidence import members, say_again
+from service.findings.gather_evidence import members, same_metric, say_again
 from service.findings.opening import join, unreported
 from service.findings.rules import ACTIVE, OF_CHANGES, Candidate
 from service.findings.shift import Shift
@@ -71,7 +71,7 @@ def _others(
     histories: Histories, about: Sequence[Candidate], analysed: Collection[str]
 ) -> list[SeriesHistory]:
     series, known = about[0].series, {member.series.id for member in about}
-    same = (SeriesRow.project == series.project, SeriesRow.metric == series.metric)
+    same = same_metric(series)
     ids = histories.session.scalars(select(SeriesRow.id).where(SeriesRow.id.in_(analysed), *same))
     return [histories.of(one) for one in sorted(set(ids) - known)]
 

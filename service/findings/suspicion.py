@@ -165,6 +165,8 @@ def suspicions(
     """
     series, analysis, tail = history.series, history.analysis, history.recent
     declared = metric(series.metric)
+    if series.source:
+        return []  # nothing here can measure it again
     if not declared.is_watched or declared.of_several or least == NEVER:
         return []
     known = {change.change.index for change in analysis.changes} | {s.index for s in covered.shifts}

@@ -24,7 +24,7 @@ from service.analysis.statement import read as read_statement
 from service.analysis.statement import state
 from service.database.session import insert_if_absent
 from service.history import changes
-from service.history.queries import name_of
+from service.history.queries import WORKER, name_of
 from service.history.run_noise import spread_document
 from service.history.series_history import (
     RecentPoint,
@@ -202,7 +202,7 @@ def _load(session: Session, series_id: str, settled: Sequence[SettledWindow]) ->
             Point.revision,
             Point.revision_at,
             Point.value,
-            Point.worker,
+            WORKER,
             Point.measured_at,
             Point.low,
             Point.high,

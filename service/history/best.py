@@ -41,7 +41,11 @@ def best_among(session: Session, series: Sequence[Series], now: datetime) -> lis
 
 def _ranked(session: Session, series: Sequence[Series], now: datetime) -> list[ranking.Ranking]:
     since = now - ranking.LATELY - ranking.BEFORE
-    recent = [one for one in series if one.points and one.points[-1].measured_at >= since]
+    recent = [
+        one
+        for one in series
+        if not one.source and one.points and one.points[-1].measured_at >= since
+    ]
     if not recent:
         return []
     known = ranking.KnownOfCases(

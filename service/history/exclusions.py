@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from service.database.session import new_id
 from service.errors import Conflict, NotFound
 from service.history import pending, replicates
-from service.models import Exclusion, Point, ResultRow
+from service.models import Exclusion, ImportedPoint, Point, ResultRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class ExclusionView:
     undone_by: str | None
 
 
+_IMPORTED = "It was imported: only what is measured here can be taken out of its history."
 _NONE = "There is no such result; GET /api/v1/results lists them."
 
 
@@ -87,7 +88,8 @@ def exclusions_of(session: Session, result_id: str) -> list[ExclusionView]:
 def _lock(session: Session, result_id: str) -> list[str]:
     parts = replicates.part_of(session, result_id)
     if session.get(ResultRow, parts[0], with_for_update=True) is None:
-        raise NotFound(_NONE)
+        imported = session.get(ImportedPoint, result_id) is not None
+        raise NotFound(_IMPORTED if imported else _NONE)
     return parts
 
 

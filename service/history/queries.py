@@ -21,7 +21,7 @@ from sqlalchemy import (
     select,
     tuple_,
 )
-from sqlalchemy.orm import Session, undefer
+from sqlalchemy.orm import Session, aliased, undefer
 
 from benchmarks.contracts import Case, Direction, Environment, Purpose, Result, Status
 from benchmarks.contracts.bounds import without_traces
@@ -32,10 +32,12 @@ from service.database.paging import Page
 from service.errors import NotFound
 from service.history.types import Failure, ResultSummary, StoredResult
 from service.models import EnvironmentRow, Exclusion, Job, Point, ResultRow, SeriesRow
-from service.schemas.series import Series, SeriesName, SeriesPoint
+from service.schemas.series import ImportedCase, Series, SeriesName, SeriesPoint
 
 BATCH = 16
 """Documents that are read from the database at once."""
+WORKER = func.coalesce(Point.worker, "").label("worker")
+"""The worker of a point; empty where it was imported."""
 _POINT = (
     Point.result_id,
     Point.revision,
@@ -47,14 +49,14 @@ _POINT = (
     Point.interval,
     Point.replicates,
     Point.environment,
-    Point.worker,
+    WORKER,
     Point.excluded,
     Point.disturbed,
     Point.within,
 )
 COUNTED = (Point.excluded.is_(False), Point.disturbed == "")
 """Points that are analysed and compared, as `SeriesPoint.counts` says it."""
-_ORDER = (Point.revision_at, Point.revision, Point.measured_at, Point.result_id)
+POINT_ORDER = (Point.revision_at, Point.revision, Point.measured_at, Point.result_id)
 
 
 def load_series(session: Session, series_id: str) -> Series:
@@ -66,7 +68,9 @@ def load_series(session: Session, series_id: str) -> Series:
     row = session.get(SeriesRow, series_id)
     if row is None:
         raise NotFound("There is no such series; GET /api/v1/series lists them.")
-    rows = session.execute(select(*_POINT).where(Point.series_id == series_id).order_by(*_ORDER))
+    rows = session.execute(
+        select(*_POINT).where(Point.series_id == series_id).order_by(*POINT_ORDER)
+    )
     return _series(row, [SeriesPoint(*point) for point in rows])
 
 
@@ -75,12 +79,18 @@ def list_series(
     *,
     metric: str | None = None,
     workload: str | None = None,
+    case: str | None = None,
+    project: str | None = None,
     after: str | None = None,
     limit: int = 100,
 ) -> Page[Series]:
     """Series without their points, by case, metric and id; ``after`` is the previous cursor."""
     order = (SeriesRow.case_key, SeriesRow.metric, SeriesRow.id)
     query = _some_series(metric, workload).order_by(*order).limit(limit + 1)
+    if case is not None:
+        query = query.where(SeriesRow.case_key == case)
+    if project is not None:
+        query = query.where(SeriesRow.project == project)
     if after is not None:
         query = query.where(tuple_(*order) > tuple_(*paging.keys(after, 3)))
     rows = session.scalars(query).all()
@@ -101,12 +111,14 @@ def page_of_points(
     """
     if session.get(SeriesRow, series_id) is None:
         raise NotFound("There is no such series; GET /api/v1/series lists them.")
-    query = select(*_POINT).where(Point.series_id == series_id).order_by(*_ORDER).limit(limit + 1)
+    query = (
+        select(*_POINT).where(Point.series_id == series_id).order_by(*POINT_ORDER).limit(limit + 1)
+    )
     if after is not None:
-        query = query.where(tuple_(*_ORDER) > _place(after))
+        query = query.where(tuple_(*POINT_ORDER) > after_point(after))
     points = [SeriesPoint(*row) for row in session.execute(query)]
     last = points[limit - 1] if len(points) > limit else None
-    return Page(tuple(points[:limit]), _cursor(last) if last else None)
+    return Page(tuple(points[:limit]), cursor_of(last) if last else None)
 
 
 def latest_of_each_series(
@@ -128,13 +140,33 @@ def latest_of_each_series(
     return [_series(row, points[row.id]) for row in in_order]
 
 
+def newest_of(session: Session, series_ids: Sequence[str]) -> list[Series]:
+    """Those of these series that there are, by case; each with its newest point, if it has one.
+
+    The point is the one that `latest_of_each_series` gives, found by two looks into the index.
+    """
+    rows = session.scalars(select(SeriesRow).where(SeriesRow.id.in_(series_ids))).all()
+    there = aliased(Point)
+    revision_at, revision = _newest_place(Point.series_id == SeriesRow.id)
+    query = (
+        select(there.series_id, *(getattr(there, column.key) for column in _POINT))
+        .join(SeriesRow, SeriesRow.id == there.series_id)
+        .where(there.revision_at == revision_at.element, there.revision == revision.element)
+        .where(SeriesRow.id.in_(series_ids), there.excluded.is_(False), there.disturbed == "")
+        .order_by(_sound(there), there.measured_at, there.result_id)
+    )
+    newest = {series_id: SeriesPoint(*point) for series_id, *point in session.execute(query)}
+    in_order = sorted(rows, key=lambda row: (row.case_key, row.id))
+    return [_series(row, [newest[row.id]] if row.id in newest else ()) for row in in_order]
+
+
 def points_of_revisions(session: Session, metric: str, revisions: Sequence[str]) -> list[Series]:
     """Every series of ``metric`` that has a point at one of ``revisions``, with those points."""
     query = (
         select(SeriesRow, *_POINT)
         .join(Point, Point.series_id == SeriesRow.id)
         .where(SeriesRow.metric == metric, Point.revision.in_(revisions))
-        .order_by(SeriesRow.case_key, SeriesRow.id, *_ORDER)
+        .order_by(SeriesRow.case_key, SeriesRow.id, *POINT_ORDER)
     )
     rows: dict[str, SeriesRow] = {}
     points: dict[str, list[SeriesPoint]] = {}
@@ -241,7 +273,8 @@ def code_of(session: Session, environments: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _cursor(point: SeriesPoint) -> str:
+def cursor_of(point: SeriesPoint | Point) -> str:
+    """The place of a point in a history, from which a next page goes on."""
     return paging.cursor(
         point.revision_at.isoformat(),
         point.revision,
@@ -250,7 +283,8 @@ def _cursor(point: SeriesPoint) -> str:
     )
 
 
-def _place(after: str) -> Tuple:
+def after_point(after: str) -> Tuple:
+    """Read a `cursor_of`, to compare with `POINT_ORDER`."""
     revision_at, revision, measured_at, result_id = paging.keys(after, 4)
     return tuple_(
         literal(paging.instant(revision_at), models.UtcDateTime()),
@@ -302,10 +336,9 @@ def _newest_place(*conditions: ColumnElement[bool]) -> tuple[Label[datetime], La
 
 def _soundest_of(places: CTE) -> Select[Any]:
     """One point at each place, in their order: the choice of `service.history.compare.compare`."""
-    sound = case((Point.interval == "replicates", Point.replicates), else_=0)
     rank = func.row_number().over(
         partition_by=(Point.series_id, Point.revision),
-        order_by=(sound.desc(), Point.measured_at.desc(), Point.result_id.desc()),
+        order_by=(_sound(Point).desc(), Point.measured_at.desc(), Point.result_id.desc()),
     )
     here = and_(
         Point.series_id == places.c.series_id,
@@ -320,6 +353,10 @@ def _soundest_of(places: CTE) -> Select[Any]:
     )
 
 
+def _sound(of: type[Point]) -> ColumnElement[int]:
+    return case((of.interval == "replicates", of.replicates), else_=0)
+
+
 def name_of(row: SeriesRow) -> SeriesName:
     """Read the identity of a series out of its row."""
     return SeriesName(**_identity(row))
@@ -330,7 +367,8 @@ def _series(row: SeriesRow, points: Iterable[SeriesPoint] = ()) -> Series:
 
 
 def _identity(row: SeriesRow) -> dict[str, Any]:
-    typed = {"case": Case.model_validate(row.case), "direction": Direction(row.direction)}
+    kind = ImportedCase if row.source else Case
+    typed = {"case": kind.model_validate(row.case), "direction": Direction(row.direction)}
     return row.fields_of(SeriesName) | typed
 
 

@@ -16,8 +16,8 @@ from service.models import (
     ConfirmationRow,
     FindingRow,
     FindingSeries,
+    ImportedPoint,
     Point,
-    ResultRow,
     Revision,
     Submission,
 )
@@ -27,24 +27,34 @@ COMPARISON = "comparison:"
 """How the source of a comparison's submissions begins."""
 ABBREVIATED = 7
 """Characters from which on the beginning of a name may stand for it: git's own rule."""
-IN_HISTORY = exists().where(
+_SUBMITTED = exists().where(
     Submission.revision == Revision.name, ~Submission.source.startswith(COMPARISON)
 )
+_IMPORTED = exists().where(ImportedPoint.revision == Revision.name)
+IN_HISTORY = or_(_SUBMITTED, _IMPORTED)
 """Of revisions: one that was only ever compared, such as a proposed change, is not in it."""
 _REVISIONS = cast(Table, Revision.__table__)
 
 
-def register(session: Session, name: str, said_at: datetime | None, now: datetime) -> None:
+def register(
+    session: Session,
+    name: str,
+    said_at: datetime | None,
+    now: datetime,
+    *,
+    assumed_at: datetime | None = None,
+) -> None:
     """Make sure that ``name`` has a place in the order.
 
     ``said_at`` is when the submitter says the revision was made. It wins over the assumption that
     it was made when first seen, and the latest word wins over an earlier one; the points that the
     revision already has move with it, and so does what was found in them, in this transaction:
-    those of all projects, for there is one order.
+    those of all projects, for there is one order. ``assumed_at`` is a better assumption than now,
+    such as when the first result of an imported history was measured.
     """
     row = {
         "name": name,
-        "ordered_at": said_at or now,
+        "ordered_at": said_at or assumed_at or now,
         "dated": said_at is not None,
         "first_seen_at": now,
     }
@@ -76,13 +86,13 @@ def describe(session: Session, name: str, author: str | None, title: str | None)
 
 
 def _move(session: Session, name: str, before: datetime, to: datetime) -> None:
-    results = select(ResultRow.id).where(ResultRow.revision == name)
+    points = select(Point.result_id).where(Point.revision == name)
     for moved in (
         update(Point).where(Point.revision == name).values(revision_at=to),
         update(ChangeRow).where(ChangeRow.first_bad == name).values(first_bad_at=to),
         update(FindingRow).where(FindingRow.first_bad == name).values(first_bad_at=to),
         update(FindingSeries)
-        .where(FindingSeries.first_bad_result.in_(results))
+        .where(FindingSeries.first_bad_result.in_(points))
         .values(first_bad_at=to),
         # Where a change ended is known by its place alone.
         update(FindingSeries).where(FindingSeries.ended_at == before).values(ended_at=to),
@@ -112,7 +122,8 @@ def find(session: Session, name: str) -> str:
 
 def in_history_of(project: str) -> ColumnElement[bool]:
     """Of revisions: one that a project has in its history."""
-    return IN_HISTORY.where(Submission.project == project)
+    imported = _IMPORTED.where(ImportedPoint.project == project)
+    return or_(_SUBMITTED.where(Submission.project == project), imported)
 
 
 def rank(session: Session, at: datetime, project: str | None = None) -> int:

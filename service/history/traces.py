@@ -6,7 +6,6 @@ may cost a result. Of a case it belongs to the first replicate.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from datetime import datetime
 from typing import cast
@@ -16,40 +15,44 @@ from sqlalchemy.orm import Session
 
 from service.database.session import insert_if_absent
 from service.errors import Conflict, NotFound
+from service.history.artifacts import ArtifactStore
 from service.history.types import KeptTrace, StoredResult, TraceState
 from service.models import ResultRow, TraceRow
 
 _TRACES = cast(Table, TraceRow.__table__)
 _NOT_HERE = (
     "The worker has not delivered it, which it tries after each of its jobs (its log says more), "
-    "or somebody has deleted it."
+    "or it is older than traces are kept."
 )
 _TOO_LATE = "The result came when its attempt was over, and so would its trace: none is kept."
 
 
-def keep_trace(session: Session, result_id: str, body: bytes, now: datetime) -> KeptTrace:
-    """Keep the trace of a result, if there is none.
+def keep_trace(
+    session: Session, result_id: str, digest: str, size_b: int, now: datetime
+) -> KeptTrace:
+    """Name the artifact that is the trace of a result, if it has none.
 
     Raises:
         Conflict: there is another one, which stays.
     """
-    digest = hashlib.sha256(body).hexdigest()
-    row = {"result_id": result_id, "digest": digest, "size_b": len(body), "received_at": now}
-    created = insert_if_absent(session, _TRACES, {**row, "body": body})
-    if not created and _state(session, result_id) != TraceState(len(body), digest):
+    row = {"result_id": result_id, "digest": digest, "size_b": size_b, "received_at": now}
+    created = insert_if_absent(session, _TRACES, row)
+    if not created and _state(session, result_id) != TraceState(size_b, digest):
         raise Conflict("This result has another trace, which stays.")
-    return KeptTrace(result_id, len(body), created)
+    return KeptTrace(result_id, size_b, created)
 
 
-def load_trace(session: Session, result_id: str) -> bytes:
+def load_trace(session: Session, artifacts: ArtifactStore, result_id: str) -> bytes:
     """The trace of a result.
 
     Raises:
         NotFound: there is no such result, or it has no trace.
+        ArtifactsUnavailable: it cannot be read.
     """
     if session.get(ResultRow, result_id) is None:
         raise NotFound("There is no such result; GET /api/v1/results lists them.")
-    body = session.scalar(select(TraceRow.body).where(TraceRow.result_id == result_id))
+    state = _state(session, result_id)
+    body = artifacts.get(state.digest) if state and state.digest else None
     if body is None:
         raise NotFound("This result has no trace; its `trace`, as the result is read, says why.")
     return body

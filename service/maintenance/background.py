@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -61,13 +62,16 @@ class Background:
         analysis: AnalysisProcess | None = None,
         unasked: Unasked | None = None,
         sinks: Sinks = NOBODY,
+        chores: Sequence[Callable[[], None]] = (),
     ) -> None:
+        """``chores`` are called at each look, and tell by themselves when they are due."""
         self._database = database
         self._terms = terms
         self._every_s = every_s
         self._analysis = analysis
         self._unasked = unasked or Unasked()
         self._sinks = sinks
+        self._chores = chores
         self._couriers = couriers.Couriers(database, sinks, every_s)
         self._clock = WallClock(terms.lease / 4)
         self._deaf = True
@@ -93,7 +97,8 @@ class Background:
             self._analysis.end()
 
     def _repeat(self) -> None:
-        chores = [self._look] if self._analysis is None else [self._analysis.keep, self._look]
+        first = [] if self._analysis is None else [self._analysis.keep]
+        chores = [*first, self._look, *self._chores]
         while not self._stop.is_set():
             for chore in chores:
                 try:

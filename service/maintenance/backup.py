@@ -22,6 +22,7 @@ from service.database.engine import make_engine, parse
 from service.database.failures import explain
 from service.database.migrate import version_of
 from service.errors import DatabaseUnavailable
+from service.history.artifacts.folder import FolderStore
 
 _MAGIC = b"SQLite format 3\0"
 _WRITE_AHEAD = ("-wal", "-shm", "-journal")
@@ -53,6 +54,11 @@ def backup(url: str, to: Path) -> None:
         else:
             _refuse_unmigrated(parsed)
             _tool("pg_dump", parsed, ["--format=custom", f"--file={draft}"])
+
+
+def artifacts_of(copy: Path) -> FolderStore:
+    """Where a backup has its artifacts: they are copied after the database, which names them."""
+    return FolderStore(Path(f"{copy}.artifacts"))
 
 
 def restore(url: str, source: Path) -> None:

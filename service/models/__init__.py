@@ -22,6 +22,7 @@ from service.models.probes import WriteProbe
 from service.models.results import (
     CommitRangeRow,
     EnvironmentRow,
+    ImportedPoint,
     Point,
     ResultRow,
     Revision,
@@ -64,6 +65,7 @@ __all__ = [
     "FindingState",
     "ForgeComment",
     "IdempotencyKey",
+    "ImportedPoint",
     "Job",
     "JobEvent",
     "LabelSet",

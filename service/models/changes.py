@@ -21,7 +21,7 @@ class PendingAnalysis(Base):
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     """Time-ordered: the oldest is analysed first."""
     revision: Mapped[str] = mapped_column(ForeignKey("revisions.name"))
-    result_id: Mapped[str | None] = mapped_column(ForeignKey("results.id"))
+    result_id: Mapped[str | None] = mapped_column(String(32))
     """Whose points are new or have changed; without it, all points of the revision."""
     since: Mapped[datetime]
     """From which place in the order of revisions on histories changed."""
@@ -51,7 +51,7 @@ class SettledWindow(Base):
     number: Mapped[int] = mapped_column(primary_key=True)
     ends_at: Mapped[datetime]
     """Place of the last point it rests on; anything earlier that changes unsettles it."""
-    next_from: Mapped[str] = mapped_column(ForeignKey("results.id"))
+    next_from: Mapped[str] = mapped_column(String(32))
     """First point of what the next window rests on."""
     changes: Mapped[list[dict[str, Any]]]
     __table_args__ = (Index(None, "series_id", "ends_at"),)
@@ -67,7 +67,7 @@ class ChangeRow(Base):
     first_bad: Mapped[str] = mapped_column(ForeignKey("revisions.name"))
     first_bad_at: Mapped[datetime]
     """Place of ``first_bad`` in the order of revisions; moves when that revision's date does."""
-    first_bad_result: Mapped[str] = mapped_column(ForeignKey("results.id"))
+    first_bad_result: Mapped[str] = mapped_column(String(32))
     """The first point of the new level."""
     estimate: Mapped[dict[str, Any]]
     """The change point as the detector, or measuring again, last described it."""

@@ -66,7 +66,7 @@ class FindingSeries(Base):
     series_id: Mapped[str] = mapped_column(ForeignKey("series.id"), primary_key=True)
     change_id: Mapped[str] = mapped_column(ForeignKey("changes.id"), unique=True)
     """The change of the series; no other finding is about it."""
-    first_bad_result: Mapped[str] = mapped_column(ForeignKey("results.id"))
+    first_bad_result: Mapped[str] = mapped_column(String(32))
     """The first point of the new level, as reported."""
     first_bad_at: Mapped[datetime]
     """Its place in the order of revisions."""

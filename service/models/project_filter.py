@@ -23,6 +23,7 @@ OWNED: Sequence[type[models.ProjectOwned]] = (
     models.BisectionRow,
     models.ComparisonRow,
     models.FindingRow,
+    models.ImportedPoint,
     models.Job,
     models.OutboxEvent,
     models.ResultRow,
@@ -31,7 +32,7 @@ OWNED: Sequence[type[models.ProjectOwned]] = (
     models.Submission,
 )
 """What says itself whose it is."""
-THROUGH: Mapping[type[models.Base], tuple[_Column, _Column]] = {
+THROUGH: Mapping[type[models.Base], tuple[_Column, ...]] = {
     models.Attempt: (models.Attempt.job_id, models.Job.id),
     models.ConfirmationRow: (models.ConfirmationRow.series_id, models.SeriesRow.id),
     models.DeliveryRow: (models.DeliveryRow.event_id, models.OutboxEvent.id),
@@ -43,14 +44,19 @@ THROUGH: Mapping[type[models.Base], tuple[_Column, _Column]] = {
     models.AnalysisRow: (models.AnalysisRow.series_id, models.SeriesRow.id),
     models.ChangeRow: (models.ChangeRow.series_id, models.SeriesRow.id),
     models.Point: (models.Point.series_id, models.SeriesRow.id),
-    models.Revision: (models.Revision.name, models.Submission.revision),
+    models.Revision: (
+        models.Revision.name,
+        models.Submission.revision,
+        models.ImportedPoint.revision,
+    ),
     models.SettledWindow: (models.SettledWindow.series_id, models.SeriesRow.id),
     models.ScheduleRun: (models.ScheduleRun.schedule, models.Schedule.name),
     models.TraceRow: (models.TraceRow.result_id, models.ResultRow.id),
     models.ComparisonJob: (models.ComparisonJob.comparison_id, models.ComparisonRow.id),
 }
-"""What is of whoever owns what it belongs to: its column, and the owner's. A revision is seen by
-everybody who has submitted something at it; its place in the order is the same for all."""
+"""What is of whoever owns what it belongs to: its column, and the owner's, or those of several. A
+revision is seen by everybody who has submitted or imported something at it; its place in the order
+is the same for all."""
 SHARED: frozenset[type[models.Base]] = frozenset(
     {
         models.AuditEvent,
@@ -120,8 +126,12 @@ def _criteria(project: str) -> Sequence[Any]:
         for model in OWNED
     ]
     through = [
-        with_loader_criteria(model, _of_owner(*columns, project), include_aliases=True)
-        for model, columns in THROUGH.items()
+        with_loader_criteria(
+            model,
+            or_(*(_of_owner(column, owner, project) for owner in owners)),
+            include_aliases=True,
+        )
+        for model, (column, *owners) in THROUGH.items()
     ]
     # The threshold of a series that is of no project holds for that series alone.
     of_all = and_(models.ThresholdRow.project == "", models.ThresholdRow.series_id.is_(None))

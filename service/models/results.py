@@ -113,11 +113,10 @@ class TraceRow(Base):
     __tablename__ = "traces"
     result_id: Mapped[str] = mapped_column(ForeignKey("results.id"), primary_key=True)
     digest: Mapped[str] = mapped_column(String(64))
-    """SHA-256 of ``body``."""
+    """SHA-256 of the trace, JSON packed with gzip: the artifact of that name."""
     size_b: Mapped[int]
     received_at: Mapped[datetime]
-    body: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
-    """JSON packed with gzip; last, so that the others are read without it."""
+    __table_args__ = (Index(None, "digest"),)
 
 
 class SeriesRow(ProjectOwned, Base):
@@ -128,7 +127,9 @@ class SeriesRow(ProjectOwned, Base):
     """Digest of what defines it, so that two replicas name it alike."""
     case_key: Mapped[str] = mapped_column(Text)
     case: Mapped[dict[str, Any]]
-    metric: Mapped[str] = mapped_column(String(64))
+    source: Mapped[str] = mapped_column(String(64), server_default="")
+    """The tool that measured it elsewhere; empty: it is measured here."""
+    metric: Mapped[str] = mapped_column(String(500))
     unit: Mapped[str] = mapped_column(String(500))
     direction: Mapped[str] = mapped_column(String(16))
     comparability: Mapped[dict[str, str]]
@@ -140,6 +141,7 @@ class Point(Base):
     """What a case gave in one series, in the order of revisions and not of arrival.
 
     Of replicates that are one point (see `service.history.replicates`) it names the first's result.
+    A point that was imported names its row in `ImportedPoint` instead.
     """
 
     __tablename__ = "points"
@@ -147,7 +149,7 @@ class Point(Base):
     revision_at: Mapped[datetime] = mapped_column(primary_key=True)
     revision: Mapped[str] = mapped_column(ForeignKey("revisions.name"), primary_key=True)
     measured_at: Mapped[datetime] = mapped_column(primary_key=True)
-    result_id: Mapped[str] = mapped_column(ForeignKey("results.id"), primary_key=True)
+    result_id: Mapped[str] = mapped_column(String(32), primary_key=True)
     value: Mapped[float]
     low: Mapped[float | None]
     high: Mapped[float | None]
@@ -157,7 +159,8 @@ class Point(Base):
     within: Mapped[float | None]
     """Usual 95 % half-width within one of its processes, by the scatter of its steps."""
     environment: Mapped[str] = mapped_column(ForeignKey("environments.digest"))
-    worker: Mapped[str] = mapped_column(ForeignKey("workers.name"))
+    worker: Mapped[str | None] = mapped_column(ForeignKey("workers.name"))
+    """None where it was imported: no worker of ours measured it."""
     excluded: Mapped[bool] = mapped_column(server_default=false())
     """Somebody took its result out, with a reason: shown, never analysed."""
     disturbed: Mapped[str] = mapped_column(String(500), server_default="")
@@ -167,3 +170,19 @@ class Point(Base):
         Index(None, "revision"),
         {"sqlite_with_rowid": False},
     )
+
+
+class ImportedPoint(ProjectOwned, Base):
+    """What another tool measured, as it was imported; each makes one point of its series."""
+
+    __tablename__ = "imported_points"
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    """Digest of its content, so that the same measurement is stored once."""
+    series_id: Mapped[str] = mapped_column(ForeignKey("series.id"), index=True)
+    revision: Mapped[str] = mapped_column(ForeignKey("revisions.name"))
+    committed_at: Mapped[datetime | None]
+    """When the commit was made, if the tool says so."""
+    received_at: Mapped[datetime]
+    document: Mapped[str] = mapped_column(Text)
+    """The `ForeignPoint` as JSON."""
+    __table_args__ = (Index(None, "revision", "project"),)

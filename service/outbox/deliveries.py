@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, and_, delete, exists, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from service.database import paging
@@ -66,6 +66,12 @@ def _add_heard(session: Session, event: OutboxEvent, sink: Sink, now: datetime, 
     else:
         due_at = hours.following(sink.digest, sink.zone, now)
         add(session, event.id, sink.name, now, place, state=DeliveryState.GATHERED, due_at=due_at)
+
+
+def count_unrouted(session: Session, now: datetime) -> int:
+    """Count the events whose deliveries are still to be made."""
+    new = OutboxEvent.routed.is_(False), OutboxEvent.id > new_id(now - _NEWS)
+    return session.scalars(select(func.count(OutboxEvent.id)).where(*new)).one()
 
 
 def test(session: Session, sink: str, now: datetime) -> str:

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from benchmarks.contracts import Revision
 from benchmarks.contracts.values import Contract, Direction, Line, Moment, Number
 
-Facts = Annotated[dict[Line, Line], Field(max_length=64)]
+Facts = Annotated[dict[Line, Line], Field(max_length=256)]
 
 
 class ForeignPoint(Contract):

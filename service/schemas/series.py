@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated, Literal
 
-from benchmarks.contracts import Case, Direction
+from pydantic import Field
+
+from benchmarks.catalog.metrics import metric
+from benchmarks.contracts import Case, Direction, Line, Name
 from service.schemas.document import Document
 
 
@@ -27,6 +31,7 @@ class SeriesPoint:
     replicates: int
     environment: str
     worker: str
+    """Empty where the point was imported."""
     excluded: bool = False
     """Somebody took its result out, with a reason: shown, never analysed or compared."""
     disturbed: str = ""
@@ -41,18 +46,49 @@ class SeriesPoint:
         return not (self.excluded or self.disturbed)
 
 
+class ImportedCase(Case):
+    """A benchmark that another tool measured, in the place of a case.
+
+    Its key begins with the source and a slash, which no key of a measured case can have.
+    """
+
+    source: Name
+    """The tool, or where its numbers come from, as whoever imported them says."""
+    workload: Line
+    """The benchmark's name at the source."""
+    preset: Literal[""] = ""
+    axes: Annotated[dict[Line, Line], Field(max_length=256)] = Field(default_factory=dict)
+    """The arguments it ran with."""
+
+    @property
+    def key(self) -> str:
+        """One line that names it, such as ``asv/sort.TimeSuite.time_sort n=1000``."""
+        settings = "".join(f" {name}={value}" for name, value in sorted(self.axes.items()))
+        return f"{self.source}/{self.workload}{settings}"
+
+
 @dataclass(frozen=True, slots=True)
 class SeriesName:
     """The identity of a series, without its points."""
 
     id: str
-    case: Case
+    case: Case | ImportedCase
     metric: str
     unit: str
     direction: Direction
     comparability: dict[str, str]
     project: str = ""
     """Empty: it belongs to none."""
+
+    @property
+    def source(self) -> str:
+        """The tool that measured it elsewhere; empty if it is measured here."""
+        return self.case.source if isinstance(self.case, ImportedCase) else ""
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether its changes become findings: every imported metric is watched."""
+        return bool(self.source) or metric(self.metric).is_watched
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +123,7 @@ class Ratio:
 class RevisionChange:
     """The change of one case on one kind of hardware from one revision to another."""
 
-    case: Case
+    case: Case | ImportedCase
     metric: str
     unit: str
     direction: Direction

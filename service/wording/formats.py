@@ -208,7 +208,9 @@ def hardware(comparability: Mapping[str, str]) -> str:
     if gpu:
         mig = comparability.get("hw.gpu.mig", "")
         return gpu if mig in {"", "off", "none", "disabled"} else f"{gpu} · MIG {mig}"
-    model = comparability.get("hw.cpu.model") or comparability.get("hw.device") or "unknown device"
+    elsewhere = " · ".join(dict.fromkeys(comparability.values()))[:200]  # imported
+    known = comparability.get("hw.cpu.model") or comparability.get("hw.device")
+    model = known or elsewhere or "unknown device"
     usable = comparability.get("hw.cpu.usable")
     return f"{model} · {usable} cores" if usable else model
 

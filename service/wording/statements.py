@@ -281,6 +281,7 @@ WORDS: dict[str, Words] = {
     ),
     "worker_at_fault": "Worker {worker} is {share:size} slower since {first_bad:revision}: {why}",
     # too little to look at
+    "imported": "imported from {source}, so nothing tells code from machine",
     "no_measurement_before": "no measurement from before it is at hand",
     "no_measurement_after": "no measurement from after it is at hand",
     "environments_unknown": "the environments cannot be compared",

@@ -30,6 +30,7 @@ pytestmark = pytest.mark.browser
 NewPage = Callable[..., Page]
 ATTEMPT = "/api/v1/jobs/{job_id}/attempts/{number}"
 SUBMIT, JOB, RESULT = "POST /api/v1/submissions", "POST /api/v1/jobs", f"POST {ATTEMPT}/result"
+IMPORT = "POST /api/v1/imports"
 SOME_TIME = "2026-11-20T01:02:03Z"
 EXCLUDE = "/api/v1/results/{result_id}/exclusion"
 FINDING = "/api/v1/findings/{finding_id}"
@@ -38,6 +39,8 @@ ENROL = "POST /api/v1/enrolments/redeem"
 CHECKED = frozenset({f"{SUBMIT} .rerun_of", f"{JOB} .rerun_of", f"{ENROL} .code"})
 """Free by its description, but only the id of a job that is there, or a good code, is taken."""
 NOWHERE = {
+    f"{IMPORT} .points[].machine{{key}}": "shown where it changes; kept for who asks the API",
+    f"{IMPORT} .points[].machine{{}}": "likewise",
     "POST /api/v1/comparisons .policy.rules[].cases": "a page tells the answer, not the policy",
     f"{RESULT} .replicates[].phases.absent": "kept for who asks the API",
     f"{RESULT} .replicates[].profile.demands[].name": "summed up by kind",
@@ -117,6 +120,13 @@ def a_result(**more: object) -> dict[str, Any]:
     return {**told, "protocol": protocol, "parity": skipped, "long_parity": skipped, **more}
 
 
+def imported(plant: Planter) -> list[str]:
+    """Import a point of another tool; its series."""
+    elsewhere = {"values": [1.0], "direction": "lower", "revision": "r1"}
+    answer = plant.send(IMPORT, {"source": "tool", "points": [elsewhere]})
+    return list(answer["series"])
+
+
 def store(client: TestClient, finding: str) -> Stored:
     plant = Planter(client)
     head = {"target": "ours", "ref": "refs/heads/main", "commit": "0" * 40, "at": SOME_TIME}
@@ -168,7 +178,7 @@ def store(client: TestClient, finding: str) -> Stored:
         f"/jobs/{held}",
         f"/jobs/{given_back['id']}",
         *(f"/runs/{one}" for one in (first, kept, failed)),
-        *(f"/series/{one}" for one in own),
+        *(f"/series/{one}" for one in (*own, *imported(plant))),
         "/compare?baseline=r1&contender=r2",
         f"/compare/kernels?baseline={first}&contender={kept}",
         "/comparisons",

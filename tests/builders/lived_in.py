@@ -53,6 +53,7 @@ def live(database_url: str, state_dir: Path) -> None:
         _commit_range(doorman.client, doorman.database)
         _schedules(doorman.client, doorman.database)
         _opinions(doorman.client, doorman.database)
+        _imports(doorman.client)
         _tokens(doorman)
         with doorman.database.writing() as session:
             deliveries.test(session, "ci", now_of(session))
@@ -207,6 +208,25 @@ def _opinions(client: TestClient, database: Database) -> None:
         assert answer.status_code == 200, answer.text
     undone = client.delete(f"{API}/results/{results[1]}/exclusion", params={"actor": "ada"})
     assert undone.status_code == 200
+
+
+def _imports(client: TestClient) -> None:
+    """What another tool has measured at commits of its own, and at one of ours."""
+    point = {
+        "benchmark": "bench_sort",
+        "parameters": {"n": "10"},
+        "metric": "time",
+        "unit": "s",
+        "direction": "lower",
+        "machine": {"machine": "ci"},
+    }
+    points = [
+        {"revision": "i1", "values": [1.0, 1.5], "committed_at": "2026-01-01T00:00:00Z"},
+        {"revision": "i2", "values": [2.0], "low": 1.5, "high": 3.0, "at": "2026-01-02T00:00:00Z"},
+        {"revision": "r1", "values": [1.25]},
+    ]
+    body = {"source": "asv", "points": [point | one for one in points]}
+    assert client.post(f"{API}/imports", json=body).json()["new"] == 3
 
 
 def _tokens(doorman: Doorman) -> None:

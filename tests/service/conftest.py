@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,8 +22,9 @@ from service.settings import Settings
 
 
 @pytest.fixture
-def settings(database_url: str) -> Settings:
-    return Settings(database_url=database_url, background=False)
+def settings(database_url: str, tmp_path: Path) -> Settings:
+    artifacts = str(tmp_path / "artifacts")
+    return Settings(database_url=database_url, artifacts=artifacts, background=False)
 
 
 @pytest.fixture

@@ -106,6 +106,8 @@ def _cleared_code(seen: Observed) -> Statement | None:
 
 
 def _too_little(question: Question, seen: Observed) -> Statement:
+    if question.source:
+        return state("imported", source=question.source)
     if not question.before or not question.after:
         return state("no_measurement_after" if question.before else "no_measurement_before")
     if not seen.environment:

@@ -117,6 +117,8 @@ class Question:
     hardware: str = ""
     also_on: frozenset[str] = frozenset()
     """Other workers on which other cells moved."""
+    source: str = ""
+    """The tool whose numbers were imported; empty if they were measured here."""
     confirmed: bool = False
     """Whether both revisions were measured again, side by side."""
     residuals: tuple[Residual, ...] = ()

@@ -129,6 +129,12 @@ def _bisectable(session: Session, finding_id: str | None) -> models.FindingRow:
     finding = session.get(models.FindingRow, finding_id)
     if finding is None:
         raise errors.NotFound("There is no such finding; GET /api/v1/findings lists them.")
+    about = models.FindingSeries.finding_id == finding.id
+    query = select(models.SeriesRow.source).join(models.FindingSeries).where(about)
+    if source := session.scalars(query.limit(1)).first():
+        raise errors.Invalid(
+            f"The finding is about what was imported from {source}: no worker here can measure it."
+        )
     if finding.kind not in _EXPLAINED or finding.last_good is None:
         raise errors.Invalid(
             "Only a regression or an improvement with a last good revision can be bisected."

@@ -122,6 +122,8 @@ def decided(session: Session, candidates: Iterable[Candidate]) -> list[Candidate
 def _stands_for(
     places: Mapping[tuple[str, str, bool], Sequence[int]], candidate: Candidate
 ) -> bool:
+    if candidate.series.source:
+        return False
     series, worse = candidate.series, candidate.kind is FindingKind.REGRESSION
     key = series.project, metric_of(series.metric).subject, worse
     return any(abs(rank - candidate.rank) <= rules.NEAR for rank in places.get(key, ()))

@@ -14,6 +14,7 @@ from service.history import record
 from service.maintenance.verify.jobs import FINAL, LIVE, ON_WORKER
 from service.maintenance.verify.values import Breach, Event, JobFacts
 from service.models import Attempt
+from service.schemas.series import ImportedCase
 
 ROWS = 11
 _ALONE = frozenset({(None, "queued"), ("queued", "cancelled")})
@@ -23,7 +24,8 @@ _ALONE = frozenset({(None, "queued"), ("queued", "cancelled")})
 def key_of(case: Any) -> str | None:
     """The key of a case as it is stored; None if it is none."""
     try:
-        return Case.model_validate(case).key
+        kind = ImportedCase if isinstance(case, dict) and "source" in case else Case
+        return kind.model_validate(case).key
     except ValidationError:
         return None
 

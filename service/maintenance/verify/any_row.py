@@ -13,13 +13,13 @@ from sqlalchemy.orm import Session
 
 from service import models
 from service.findings import threshold_table
-from service.history import record
+from service.history import imports, record
 from service.maintenance.verify.agreement import ROWS, key_of, names_moment
 from service.maintenance.verify.reading import pages
 from service.maintenance.verify.statements import MOST
 from service.maintenance.verify.values import Breach
 
-_BODIES = (models.ResultRow.document.key, models.TraceRow.body.key)
+_BODIES = (models.ResultRow.document.key,)
 """Columns that are too large to be read for nothing."""
 _MADE_BY = {
     "POST /api/v1/submissions": models.Submission,
@@ -85,9 +85,16 @@ def wrong_digests(session: Session) -> Iterator[Breach]:
                 yield Breach(ROWS, subject, "It is not named by what it holds.")
     series = _table(models.SeriesRow)
     for row in _rows(session, series, select(series)):
-        facts_ = (row.case_key, row.metric, row.unit, row.comparability, row.project)
-        if record.series_id(*facts_) != row.id or key_of(row.case) != row.case_key:
+        if _series_id(row) != row.id or key_of(row.case) != row.case_key:
             yield Breach(ROWS, f"series {row.id}", "It is not named by what defines it.")
+
+
+def _series_id(row: Row[Any]) -> str:
+    if row.source:
+        facts = (row.case, row.metric, row.comparability, row.project)
+        same = row.case.get("source") == row.source
+        return imports.imported_series_id(*facts) if same else ""
+    return record.series_id(row.case_key, row.metric, row.unit, row.comparability, row.project)
 
 
 def places_of_revisions(session: Session) -> Iterator[Breach]:
@@ -102,11 +109,32 @@ def places_of_revisions(session: Session) -> Iterator[Breach]:
         )
         for name, at in session.execute(query.distinct()):
             said.setdefault(name, set()).add(datetime.fromisoformat(at))
+        measured = _imported_at(session, names, said)
         for row in page:
             dates = said.get(row.name, set())
-            if row.dated != bool(dates) or row.ordered_at not in (dates or {row.first_seen_at}):
+            places = dates or {row.first_seen_at, *measured.get(row.name, ())}
+            if row.dated != bool(dates) or row.ordered_at not in places:
                 sentence = f"It stands at {row.ordered_at}, and nobody has said so."
                 yield Breach(ROWS, f"revisions {row.name}", sentence)
+
+
+def _imported_at(
+    session: Session, names: Sequence[str], said: dict[str, set[Any]]
+) -> dict[str, set[Any]]:
+    """Add the dates of commits that imports say; when the imported points were measured."""
+    row, point = models.ImportedPoint, models.Point
+    query = (
+        select(row.revision, row.committed_at, point.measured_at)
+        .join(point, (point.result_id == row.id) & (point.series_id == row.series_id))
+        .where(row.revision.in_(names))
+        .distinct()
+    )
+    measured: dict[str, set[Any]] = {}
+    for name, committed_at, measured_at in session.execute(query):
+        measured.setdefault(name, set()).add(measured_at)
+        if committed_at is not None:
+            said.setdefault(name, set()).add(committed_at)
+    return measured
 
 
 def what_was_made_is_there(session: Session) -> Iterator[Breach]:

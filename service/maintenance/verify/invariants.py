@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from service.database.session import Database
+from service.errors import ArtifactsUnavailable
+from service.history.artifacts import ArtifactStore
 from service.maintenance.verify import (
     agreement,
     any_row,
@@ -16,6 +19,7 @@ from service.maintenance.verify import (
     comparison_rows,
     finding_rows,
     guards,
+    imported,
     jobs,
     series,
     values,
@@ -61,10 +65,10 @@ _RULES: Sequence[Callable[[Session], Iterable[values.Breach]]] = (
     any_row.thresholds_as_chosen,
     any_row.numbered_without_gap,
     any_row.who_acted,
+    imported.every_imported_point,
     finding_rows.shown_changes,
     finding_rows.every_finding,
     finding_rows.every_suspicion,
-    whole.every_trace,
     whole.eligible_workers,
     whole.devices_of_workers,
     whole.one_job_per_device,
@@ -73,6 +77,23 @@ _RULES: Sequence[Callable[[Session], Iterable[values.Breach]]] = (
     guards.wrong_guards,
     *ROW_CHECKS,
 )
+
+
+def _is_away(error: Exception) -> bool:
+    """Whether the database or the artifacts cannot be used, whatever the rows say."""
+    if isinstance(error, DBAPIError):
+        return not any_row.is_unreadable(error)
+    return isinstance(error, ArtifactsUnavailable)
+
+
+def _rules(
+    artifacts: ArtifactStore | None,
+) -> Iterator[Callable[[Session], Iterable[values.Breach]]]:
+    yield from _RULES
+    if artifacts is not None:
+        yield partial(whole.every_trace, artifacts=artifacts)
+
+
 NAMED = 20
 """Breaches of one promise that are named; the others are counted."""
 _UNREAD = "A look ended early, at a row that cannot be read"
@@ -95,15 +116,18 @@ class _Tally:
             self.shortest = breach
 
 
-def verify(database: Database) -> values.VerificationReport:
-    """Check every promise on one unchanging view of ``database``; nothing is written."""
+def verify(database: Database, artifacts: ArtifactStore | None = None) -> values.VerificationReport:
+    """Check every promise on one unchanging view of ``database``; nothing is written.
+
+    Without ``artifacts`` the bodies of traces are not read.
+    """
     with database.reading() as session:
         if database.kind == "postgresql":  # SQLite's readers see one moment anyway
             session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
-        return check(session)
+        return check(session, artifacts)
 
 
-def check(session: Session) -> values.VerificationReport:
+def check(session: Session, artifacts: ArtifactStore | None = None) -> values.VerificationReport:
     """Check every promise as ``session`` sees the database."""
     tallies = {number: _Tally() for number in PROMISES}
 
@@ -113,14 +137,14 @@ def check(session: Session) -> values.VerificationReport:
 
     counts = dict.fromkeys(_COUNTED, 0)
     broken_off = False
-    for look in (*_COUNTED, *map(_together, _RULES)):
+    for look in (*_COUNTED, *map(_together, _rules(artifacts))):
         try:
             for breaches in look(session):
                 note(breaches)
                 if look in counts:
                     counts[look] += 1
         except Exception as error:  # at a row that the service cannot have written
-            if isinstance(error, DBAPIError) and not any_row.is_unreadable(error):
+            if _is_away(error):
                 raise
             broken_off = True
             note(

@@ -88,7 +88,7 @@ def _result(session: Session, stored: _Stored) -> Iterator[Breach]:
     if points.keys() != expected.keys():
         yield breach(6, f"It should have {len(expected)} points in series and has {len(points)}.")
     for series in points.keys() & expected.keys():
-        for difference in _differences(points[series], expected[series]):
+        for difference in differences(points[series], expected[series]):
             yield breach(7, f"Its point in series {series} {difference}.")
     for sentence in _directions(stored, made):
         yield breach(agreement.ROWS, sentence)
@@ -222,7 +222,8 @@ def _directions(stored: _Stored, made: types.StoredResult | None) -> Iterator[st
             yield f"The series {series}, which it made, has the direction {direction}, not {said}."
 
 
-def _differences(point: Any, expected: dict[str, Any]) -> Iterator[str]:
+def differences(point: Any, expected: dict[str, Any]) -> Iterator[str]:
+    """Yield in which way a point is not the one that is due."""
     size = max(abs(expected[name] or 0.0) for name in ("value", "low", "high"))
     for field, due in expected.items():
         actual = getattr(point, field)

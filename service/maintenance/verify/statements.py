@@ -41,10 +41,17 @@ def _first_seen() -> Iterator[RowCheck]:
         models.ResultRow.environment == models.EnvironmentRow.digest,
         models.ResultRow.received_at == models.EnvironmentRow.first_seen_at,
     )
+    imported = select(models.ImportedPoint.id).join(
+        models.Point, models.Point.result_id == models.ImportedPoint.id
+    )
+    with_it = imported.where(
+        models.Point.environment == models.EnvironmentRow.digest,
+        models.ImportedPoint.received_at == models.EnvironmentRow.first_seen_at,
+    )
     unseen = (
         select(models.EnvironmentRow.digest)
         .outerjoin(models.ResultRow, came)
-        .where(models.ResultRow.id.is_(None))
+        .where(models.ResultRow.id.is_(None), ~with_it.exists())
     )
     sentence = "No result came when it was first seen."
     yield RowCheck(ROWS, "environments {digest}", sentence, unseen)
@@ -53,7 +60,11 @@ def _first_seen() -> Iterator[RowCheck]:
         models.Submission.created_at == models.Revision.first_seen_at,
     )
     sentence = "Nothing was submitted when it was first seen."
-    unseen_ = select(models.Revision.name).where(~submitted.exists())
+    at_it = select(models.ImportedPoint.id).where(
+        models.ImportedPoint.revision == models.Revision.name,
+        models.ImportedPoint.received_at == models.Revision.first_seen_at,
+    )
+    unseen_ = select(models.Revision.name).where(~submitted.exists(), ~at_it.exists())
     yield RowCheck(ROWS, "revisions {name}", sentence, unseen_)
     made = select(models.Point.result_id).join(
         models.ResultRow, models.ResultRow.id == models.Point.result_id
@@ -62,8 +73,35 @@ def _first_seen() -> Iterator[RowCheck]:
         models.Point.series_id == models.SeriesRow.id,
         models.ResultRow.received_at == models.SeriesRow.created_at,
     )
+    into_it = select(models.ImportedPoint.id).where(
+        models.ImportedPoint.series_id == models.SeriesRow.id,
+        models.ImportedPoint.received_at == models.SeriesRow.created_at,
+    )
     sentence = "No result came when it was made."
-    yield RowCheck(ROWS, "series {id}", sentence, select(models.SeriesRow.id).where(~made.exists()))
+    unmade = select(models.SeriesRow.id).where(~made.exists(), ~into_it.exists())
+    yield RowCheck(ROWS, "series {id}", sentence, unmade)
+
+
+def _points() -> Iterator[RowCheck]:
+    """6 and 9: points come from a result or an import, and what is about a point has one."""
+    result = select(models.ResultRow.id).where(models.ResultRow.id == models.Point.result_id)
+    imported = select(models.ImportedPoint.id).where(
+        models.ImportedPoint.id == models.Point.result_id
+    )
+    lost = select(models.Point.series_id, models.Point.result_id)
+    lost = lost.where(~result.exists(), ~imported.exists())
+    sentence = "Its result_id {result_id} is in no row of results."
+    yield RowCheck(6, "points {series_id} {result_id}", sentence, lost)
+    for column in (
+        models.PendingAnalysis.result_id,
+        models.SettledWindow.next_from,
+        models.ChangeRow.first_bad_result,
+        models.FindingSeries.first_bad_result,
+    ):
+        there = select(models.Point.result_id).where(models.Point.result_id == column)
+        query = select(column.label("id")).where(column.is_not(None), ~there.exists())
+        sentence = f"Its {column.key} {{id}} is in no row of points."
+        yield RowCheck(9, column.class_.__tablename__, sentence, query)
 
 
 def _access() -> Iterator[RowCheck]:
@@ -228,6 +266,7 @@ def _changes() -> Iterator[RowCheck]:
 
 ROW_CHECKS = (
     *_first_seen(),
+    *_points(),
     *_access(),
     *_groups_of_jobs(),
     *_slots(),

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState
 from service.database.session import now_of
+from service.history.artifacts import ArtifactStore
 from service.jobs import eligibility
 from service.maintenance.verify.agreement import ROWS
 from service.maintenance.verify.reading import history_of
@@ -61,11 +62,13 @@ def devices_of_workers(session: Session) -> Iterator[Breach]:
             yield Breach(ROWS, f"workers {name}", f"Its GPU is {gpu_uuid}, unlike in its labels.")
 
 
-def every_trace(session: Session) -> Iterator[Breach]:
+def every_trace(session: Session, artifacts: ArtifactStore) -> Iterator[Breach]:
     """Yield a breach for each trace that differs from its row; one trace at a time is in memory."""
     names = select(TraceRow.result_id, TraceRow.digest, TraceRow.size_b)
     for result_id, digest, size_b in session.execute(names.order_by(TraceRow.result_id)).all():
-        body = session.scalars(select(TraceRow.body).where(TraceRow.result_id == result_id)).one()
-        if hashlib.sha256(body).hexdigest() != digest or len(body) != size_b:
-            subject = f"the trace of result {result_id}"
+        body = artifacts.get(digest)
+        subject = f"the trace of result {result_id}"
+        if body is None:
+            yield Breach(2, subject, "It is not among the artifacts.")
+        elif hashlib.sha256(body).hexdigest() != digest or len(body) != size_b:
             yield Breach(2, subject, "It is not what was answered for: digest or size differs.")

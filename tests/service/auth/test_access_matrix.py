@@ -42,6 +42,14 @@ from service.outbox import deliveries
 
 API = "/api/v1"
 DATED = {"night": "2026-11-27"}
+FOREIGN_POINT = {
+    "benchmark": "sort",
+    "metric": "time",
+    "unit": "s",
+    "direction": "lower",
+    "values": [1.0],
+    "revision": "r1",
+}
 THINGS = ("own", "foreign", "missing")
 KINDS = ("read", "submit", "worker", "admin")
 BOUND = {"bound read": "read", "bound submit": "submit"}
@@ -110,6 +118,8 @@ TABLE: dict[str, Row] = {
     "GET /series/{series_id}": one(),
     "GET /series/{series_id}/points": one(),
     "GET /series/{series_id}/analysis": one(),
+    "GET /series/{series_id}/export": one(),
+    "POST /imports": Row(),
     "GET /best": Row(),
     "GET /confirmations": Row(),
     "GET /findings": Row(),
@@ -157,6 +167,7 @@ BEYOND_READING = {
         "POST /bisections/{bisection_id}/cancel",
         "POST /comparisons",
         "POST /comparisons/{comparison_id}/cancel",
+        "POST /imports",
         "POST /jobs",
         "POST /jobs/{job_id}/cancel",
         "POST /schedules/{name}/fire",
@@ -414,6 +425,7 @@ class World:
         bodies: dict[str, Any] = {
             "POST /submissions": SPEC,
             "POST /jobs": SPEC,
+            "POST /imports": {"source": "asv", "points": [FOREIGN_POINT]},
             "POST /comparisons": {"baseline": "r1", "contender": "r1", "case": SPEC["case"]},
             "POST /bisections": {
                 "commits": [{"revision": "r1"}, {"revision": "r2"}],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from benchmarks import trace_file
 from benchmarks.contracts import Case, Direction, Lease, Result, Status
 from service.database.session import Database, now_of
 from service.findings.confirm.start import ask
-from service.maintenance.backup import backup
+from service.history.artifacts.folder import FolderStore
 from service.maintenance.verify import CheckOutcome, verify
 from service.models import ComparisonRow, ConfirmationRow, TraceRow
 from service.schemas.series import SeriesName
@@ -259,18 +258,13 @@ def test_a_failed_measurement_may_have_a_trace(
     assert client.get(f"/api/v1/results/{result}/trace").content == TRACE
 
 
-def test_the_database_keeps_a_trace_as_it_is_and_backup_and_verify_read_it(
-    client: TestClient, hand: Hand, done: tuple[Lease, str], tmp_path: Path
+def test_the_database_keeps_a_trace_as_it_is_and_verify_reads_it(
+    client: TestClient, hand: Hand, done: tuple[Lease, str]
 ) -> None:
     hand.post_trace(done[0], TRACE)
     database = database_of(client)
-    if database.kind == "sqlite":  # PostgreSQL's own tool copies every table
-        backup(str(database.url), tmp_path / "copy.sqlite3")
-        copy = Database(f"sqlite:///{tmp_path / 'copy.sqlite3'}")
-        with copy.reading() as session:
-            assert session.scalar(select(TraceRow.body)) == TRACE
-        copy.close()
-    report = verify(database)
+    artifacts: FolderStore = client.app.state.artifacts  # type: ignore[attr-defined]
+    report = verify(database, artifacts)
     assert report.findings[1].outcome is CheckOutcome.HELD
     assert not report.warnings
     with pytest.raises(DBAPIError, match="stays as it is"), database.writing() as session:
@@ -278,8 +272,12 @@ def test_the_database_keeps_a_trace_as_it_is_and_backup_and_verify_read_it(
     with database.writing() as session:
         guard = "" if database.kind == "sqlite" else " ON traces"
         session.execute(text(f"DROP TRIGGER guard_traces_update{guard}"))
-        session.execute(text("UPDATE traces SET digest = 'x'"))
-    report = verify(database)
+        session.execute(text("UPDATE traces SET size_b = 1"))
+    report = verify(database, artifacts)
     assert "guard_traces_update on traces: It is not there" in report.findings[11].sentence
     assert report.findings[1].outcome is CheckOutcome.BROKEN
     assert "digest or size differs" in report.findings[1].sentence
+    with database.writing() as session:
+        session.execute(text("UPDATE traces SET digest = 'x'"))
+    report = verify(database, artifacts)
+    assert "It is not among the artifacts" in report.findings[1].sentence

@@ -1,0 +1,31 @@
+"""The route that takes what other tools measured."""
+
+from __future__ import annotations
+
+from service.api.dependencies import Caller, DatabaseSession, Now, owned
+from service.api.openapi import problems
+from service.api.router import noun
+from service.auth import audit
+from service.auth.permissions import Permission, needs
+from service.history import imports
+from service.schemas.imports import Imported, ImportRequest
+
+router = noun("/imports", "imports")
+
+
+@router.post("", responses=problems(409))
+@needs(Permission.SUBMIT)
+def import_points(
+    request: ImportRequest, session: DatabaseSession, now: Now, caller: Caller
+) -> Imported:
+    """Import points that another tool measured: all of the request, or nothing.
+
+    Each benchmark, with its parameters, metric and hardware, is a series of its `source`, judged
+    like those that are measured here and never mixed with them. The same points may be sent again:
+    those that are known by their content change nothing. Every point names a `revision`;
+    `committed_at` is its commit's time and orders the history, else `at` does. A series keeps its
+    unit and direction: other ones are refused with 409.
+    """
+    imported = imports.store(session, owned(request, caller), now)
+    audit.made(session, f"{request.source}: {imported.new} points")
+    return imported

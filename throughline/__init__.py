@@ -1,0 +1,1 @@
+"""What programs import: `throughline.client` speaks with a service."""
