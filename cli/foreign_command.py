@@ -88,7 +88,7 @@ def _last_lines(stream: BinaryIO) -> list[str]:
 
 
 def key_of(point: ForeignPoint) -> Key:
-    """What is measured: the same in every run of a command."""
+    """The subject of a measurement: the same in every run of a command."""
     return point.benchmark, tuple(sorted(point.parameters.items())), point.metric
 
 

@@ -28,7 +28,7 @@ SeriesKey = tuple[object, ...]
 
 
 def series_key(point: ForeignPoint) -> SeriesKey:
-    """What tells series of one source apart, before the service looks at the machine."""
+    """The key that tells series of one source apart, before the service looks at the machine."""
     parameters, machine = (tuple(sorted(one.items())) for one in (point.parameters, point.machine))
     return point.benchmark, parameters, point.metric, machine
 

@@ -1,1 +1,1 @@
-"""What programs import: `throughline.client` speaks with a service."""
+"""The package for programs: `throughline.client` speaks with a service."""

@@ -34,7 +34,7 @@ Filter = str | int | bool | None
 
 
 class Rows(tuple[T, ...]):
-    """What a call gave, in the service's order; a tuple that pandas can be had of."""
+    """The answer of a call, in the service's order; a tuple that pandas can be had of."""
 
     def to_pandas(self) -> pd.DataFrame:
         """A data frame with a row for each item, values in base units, times in UTC.

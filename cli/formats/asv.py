@@ -59,7 +59,7 @@ class _Benchmark:
     columns: dict[str, Node]
 
     def cell(self, column: str, index: int) -> Node | None:
-        """What a column holds of one combination of parameters."""
+        """The content of a column for one combination of parameters."""
         node = self.columns.get(column)
         if node is None or node.value is None:
             return None

@@ -1,4 +1,4 @@
-"""What is known of a format: how it is recognised, how it is read and written, what it loses."""
+"""A format: how it is recognised, read and written, and what it loses."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def assumed_direction(metric: str, unit: str) -> Direction:
 
 @dataclass(frozen=True)
 class Metric:
-    """What was measured. Without a direction, `assumed_direction` gives it."""
+    """A measured benchmark. Without a direction, `assumed_direction` gives it."""
 
     name: str
     unit: str = ""
@@ -48,7 +48,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Run:
-    """What all points of one run share."""
+    """The common facts of all points of one run."""
 
     source: Source
     revision: str | None = None

@@ -128,7 +128,7 @@ def _benchmark(point: ForeignPoint) -> dict[str, object]:
 
 
 def _stats(values: Sequence[float]) -> dict[str, object]:
-    """What ``pytest-benchmark compare`` shows of ``values``, in seconds."""
+    """The statistics that ``pytest-benchmark compare`` shows of ``values``, in seconds."""
     mean, rounds = math.fsum(values) / len(values), len(values)
     squares = math.fsum((value - mean) ** 2 for value in values)
     quartiles = statistics.quantiles(values, n=4) if rounds > 1 else [values[0]] * 3

@@ -22,7 +22,7 @@ _REST: Final = re.compile(r"[\w.+-]*\s*")
 
 
 class Source:
-    """What is being read, and a tally of what gave no point."""
+    """The file that is being read, and a tally of what gave no point."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -60,7 +60,7 @@ class Checkouts:
 
     @cached_property
     def revisions(self) -> tuple[str, str]:
-        """What the folders have checked out; their paths where they are no checkouts."""
+        """The commits that the folders have checked out; the path of one that is no checkout."""
         both = (self.baseline, self.contender)
         named = [checked_out(folder) for folder in both]
         baseline, contender = (
@@ -90,7 +90,7 @@ class Checkouts:
             raise CommandFailed("The command fails in both folders: nothing can be compared.")
 
     def _keys(self) -> list[Key]:
-        """What the baseline measures; all of the contender where the baseline never does."""
+        """The benchmarks of the baseline; all of the contender where the baseline never has any."""
         return self._of(Side.BASELINE) or self._of(Side.CONTENDER)
 
     @property

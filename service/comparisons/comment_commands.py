@@ -37,7 +37,7 @@ NO_GATE = "There is no gate of this pull request yet: write `/throughline gate`.
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What a comment asks for."""
+    """The request in a comment."""
 
     verb: str
     """``gate``, ``rerun``, ``bisect``; anything else asks for help."""

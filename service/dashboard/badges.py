@@ -106,7 +106,7 @@ def load_badge(session: Session, series_id: str, now: datetime) -> Badge:
 
 
 def _verdict(session: Session, series_id: str) -> tuple[str, str]:
-    """What the active findings say of a series, with a colour; nothing of a short history."""
+    """The word of the active findings on a series, with a colour; none for a short history."""
     active = (
         select(FindingRow.kind, FindingSeries.effect)
         .join(FindingSeries, FindingSeries.finding_id == FindingRow.id)

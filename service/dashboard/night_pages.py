@@ -56,7 +56,7 @@ def show_night(
 
 
 def _address(request: Request) -> str:
-    """How links to this service's pages begin, in what is read elsewhere."""
+    """The start of links to this service's pages, in what is read elsewhere."""
     state = request.app.state
     if state.sinks is not NOBODY:
         return str(state.sinks.address)

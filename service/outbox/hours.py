@@ -11,7 +11,7 @@ DAY = timedelta(days=1)
 
 
 def quiet_until(hours: str, zone: ZoneInfo, now: datetime) -> datetime | None:
-    """When the quiet ``hours``, such as ``22:00-07:00``, end; None if it is not quiet now."""
+    """The end of the quiet ``hours``, such as ``22:00-07:00``; None if it is not quiet now."""
     begin, end = map(time.fromisoformat, hours.split("-"))
     local = now.astimezone(zone).time()
     inside = begin <= local < end if begin < end else local >= begin or local < end

@@ -1,4 +1,4 @@
-"""What is stored about a pull request, read for the sinks that write on it."""
+"""Reads the stored news of a pull request, for the sinks that write on it."""
 
 from __future__ import annotations
 

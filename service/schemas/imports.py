@@ -23,7 +23,7 @@ class ImportRequest(Contract):
 
 
 class Imported(Document):
-    """How much of an import was new."""
+    """Counts of what was new in an import."""
 
     new: int
     """Points that are stored now."""

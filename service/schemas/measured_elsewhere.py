@@ -1,4 +1,4 @@
-"""What another tool measured, in one form whatever file it came from."""
+"""Points that another tool measured, in one form whatever file they came from."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Unmeasured(Document):
 
 
 class Coverage(Document):
-    """How much of a workload's part of the matrix was measured."""
+    """The measured part of a workload's cases."""
 
     workload: str
     asked: int
@@ -52,7 +52,7 @@ class Cost(Document):
 
 
 class NightReport(Document):
-    """What changed, what recovered, what could not be measured, and what it cost."""
+    """A night: changes, recoveries, what could not be measured, and the cost."""
 
     night: date
     project: str | None

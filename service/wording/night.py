@@ -103,7 +103,7 @@ def _finding(found: NightFinding) -> Line:
 
 
 def _false_alarms(report: NightReport) -> list[Line]:
-    """How many of the changes may be none, as far as the detector says."""
+    """The number of changes that may be none, as far as the detector says."""
     opened = len(report.changed)
     if not opened:
         return []

@@ -1,4 +1,4 @@
-"""What a pull request is told of its gates and of a finding: a status line and one comment.
+"""Writes to a pull request about its gates and a finding: a status line and one comment.
 
 A comment begins with its answer. At most `ROWS` cases have a row: what changed, then what could not
 be measured. The others are counted.
@@ -54,7 +54,7 @@ class ShownGate:
 
     @property
     def name(self) -> str:
-        """What was measured: the suite, or ``cases``."""
+        """The subject of the measurement: the suite, or ``cases``."""
         return self.request.suite or "cases"
 
     @property

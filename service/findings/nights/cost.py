@@ -27,7 +27,7 @@ class _Process(BaseModel):
 
 
 class _Metered(BaseModel):
-    """What a result says of energy; the rest of it, with each step, is not kept in memory."""
+    """The energy in a result; the rest of it, with each step, is not kept in memory."""
 
     replicates: tuple[_Process, ...] = ()
 

@@ -186,7 +186,7 @@ def _cases(session: Session, submissions: Sequence[str]) -> list[_Case]:
 
 
 def _why(of_case: Sequence[Any]) -> str:
-    """Why a case has no measurement, by its jobs and their results; empty if it has one."""
+    """The reason why a case has no measurement; empty if it has one."""
     for row in of_case:
         if row.status not in {None, Status.OK}:
             return f"{row.status.replace('_', ' ')}: {row[-1]}".rstrip(": ")
@@ -198,7 +198,7 @@ def _why(of_case: Sequence[Any]) -> str:
 
 
 def _disturbed(session: Session, submissions: Sequence[str]) -> dict[str, str]:
-    """Why measurements count for nothing, by the group of their case."""
+    """The reasons why measurements count for nothing, by the group of their case."""
     query = (
         select(Job.group_id, Point.disturbed)
         .join(ResultRow, ResultRow.job_id == Job.id)

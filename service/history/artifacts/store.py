@@ -1,4 +1,4 @@
-"""What every store of artifacts can do, and the one that the settings name."""
+"""The interface of a store of artifacts, and the store that the settings name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sinks for GitHub, GitLab and Gerrit have in common: where they write, and when."""
+"""The common part of the sinks for GitHub, GitLab and Gerrit: where they write, and when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every kind of sink has: a name, rules of what it hears, and a way to send."""
+"""The base of every kind of sink: a name, rules of what it hears, and a way to send."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Kept = Annotated[SecretStr, BeforeValidator(_kept_elsewhere)]
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """What a sink may use in one attempt."""
+    """The means of a sink in one attempt."""
 
     database: Database
     address: str
@@ -122,7 +122,7 @@ class Sink(BaseModel, ABC):
         return ZoneInfo(self.timezone)
 
     def quiet_until(self, now: datetime) -> datetime | None:
-        """When the quiet hours end; None outside them."""
+        """The end of the quiet hours; None outside them."""
         return None if self.quiet is None else quiet_until(self.quiet, self.zone, now)
 
     def hears(self, event: OutboxEvent) -> bool:

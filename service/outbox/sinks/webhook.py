@@ -35,7 +35,7 @@ class Hook(Sink):
 
     @property
     def address(self) -> httpx2.URL:
-        """Where events are sent."""
+        """The address that events are sent to."""
         return httpx2.URL(self.url.get_secret_value())
 
 
