@@ -65,6 +65,7 @@ SHARED: frozenset[type[models.Base]] = frozenset(
         models.Eligibility,
         models.EnrolmentRow,
         models.EnvironmentRow,
+        models.ForgeComment,
         models.LabelSet,
         models.TokenRow,
         models.PendingAnalysis,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LOCKED = re.compile(r"([a-z0-9-]+)==(\S+)((?: --hash=sha256:[0-9a-f]{64})+) # ([a-z ]+)")
+LOCKED = re.compile(r"([a-z0-9-]+)==(\S+)((?: --hash=sha256:[0-9a-f]{64})+) # ([a-z0-9 ]+)")
 NOT_PINNED = {"pip", "throughline"}
 TORCH_BRINGS_ITS_OWN = re.compile(r"(nvidia-(?!ml-py$)|cuda-|triton$|pytorch-triton)")
 
