@@ -164,6 +164,10 @@ WARNINGS = [
         with_gpu(power_limit_w=500.0),
         "The GPU may draw 500 W; by default it may draw 700 W.",
     ),
+    (
+        with_gpu(clock_limit_mhz=1_200, default_clock_limit_mhz=1_980),
+        "The GPU's clock is limited to 1200 MHz; by default to 1980 MHz.",
+    ),
     (with_gpu(pcie_lanes=8), "The GPU uses 8 of its 16 PCIe lanes."),
     (
         with_gpu(persistent=False),
@@ -275,6 +279,8 @@ def test_a_driver_is_read_as_far_as_it_tells(monkeypatch: pytest.MonkeyPatch) ->
         "nvmlDeviceGetCudaComputeCapability": lambda gpu: [8, 9],
         "nvmlDeviceGetEnforcedPowerLimit": lambda gpu: 300_000,
         "nvmlDeviceGetPowerManagementDefaultLimit": lambda gpu: 350_000,
+        "nvmlDeviceGetApplicationsClock": lambda gpu, kind: 1_200,
+        "nvmlDeviceGetDefaultApplicationsClock": lambda gpu, kind: 1_980,
         "nvmlDeviceGetMigMode": refused,
         "nvmlDeviceGetTotalEccErrors": lambda gpu, kind, since: 0,
         "nvmlDeviceGetRemappedRows": lambda gpu: (4, 0, 1, 0),
@@ -294,6 +300,8 @@ def test_a_driver_is_read_as_far_as_it_tells(monkeypatch: pytest.MonkeyPatch) ->
         capability=(8, 9),
         power_limit_w=300.0,
         default_power_limit_w=350.0,
+        clock_limit_mhz=1_200,
+        default_clock_limit_mhz=1_980,
         mig=None,
         memory_errors=0,
         repair_pending=True,

@@ -167,6 +167,10 @@ def _speed(gpu: GpuState) -> Iterator[HealthCheck]:
         sentence = f"The GPU may draw {limit_w:.0f} W; by default it may draw {usual_w:.0f} W."
         remedy = f"nvidia-smi -pl {usual_w:.0f}, if wanted"
         yield HealthCheck("power", Health.WARNING, sentence, remedy)
+    limit_mhz, usual_mhz = gpu.clock_limit_mhz, gpu.default_clock_limit_mhz
+    if limit_mhz and usual_mhz and limit_mhz < NEARLY * usual_mhz:
+        sentence = f"The GPU's clock is limited to {limit_mhz} MHz; by default to {usual_mhz} MHz."
+        yield HealthCheck("clock", Health.WARNING, sentence, "nvidia-smi -rac, if wanted")
     if gpu.pcie_lanes and gpu.most_pcie_lanes and gpu.pcie_lanes < gpu.most_pcie_lanes:
         sentence = f"The GPU uses {gpu.pcie_lanes} of its {gpu.most_pcie_lanes} PCIe lanes."
         remedy = "Unless it uses all of them at work, copies are slower: look at its slot."

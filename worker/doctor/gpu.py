@@ -29,6 +29,9 @@ class GpuState:
     capability: Version | None = None
     power_limit_w: float | None = None
     default_power_limit_w: float | None = None
+    clock_limit_mhz: int | None = None
+    """Of the SMs, as applications may ask for it; the driver tells no locked clock."""
+    default_clock_limit_mhz: int | None = None
     mig: bool | None = None
     memory_errors: int | None = None
     """Errors since the driver was loaded that ECC could not correct."""
@@ -68,6 +71,12 @@ def _state(gpu: Any) -> GpuState:
         power_limit_w=_told(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(gpu) / 1e3),
         default_power_limit_w=_told(
             lambda: pynvml.nvmlDeviceGetPowerManagementDefaultLimit(gpu) / 1e3
+        ),
+        clock_limit_mhz=_told(
+            lambda: pynvml.nvmlDeviceGetApplicationsClock(gpu, pynvml.NVML_CLOCK_SM)
+        ),
+        default_clock_limit_mhz=_told(
+            lambda: pynvml.nvmlDeviceGetDefaultApplicationsClock(gpu, pynvml.NVML_CLOCK_SM)
         ),
         mig=_told(lambda: bool(pynvml.nvmlDeviceGetMigMode(gpu)[0])),
         memory_errors=_told(
