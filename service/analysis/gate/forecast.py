@@ -60,8 +60,9 @@ def forecast(
 ) -> list[CaseForecast[Statement]]:
     """Tell for each case the pairs and the time to expect, and the chance to see its limit.
 
-    Pairs come in rounds (`next_places`), from which the other cases drop out: as soon as equal ones
-    usually are decided, or after their least pairs where their limit is out of reach.
+    Each case gets its least pairs one after the other, then pairs come in rounds (`next_places`).
+    From these the other cases drop out: as soon as equal ones usually are decided, or after their
+    least pairs where their limit is out of reach.
     """
     levels = Levels.of(policy, [case.case_key for case in cases])
     usual = [_usual(case, policy, levels) for case in cases]
@@ -71,7 +72,13 @@ def forecast(
     ]
     told = []
     for place, case in enumerate(cases):
-        beside_s = [math.fsum(spent_s) - spent_s[place] for spent_s in rounds_s]
+        least = range(1, levels.min_pairs + 1)
+        beside_s = [
+            math.fsum(rounds_s[levels.min_pairs - 1][:place])
+            if count in least
+            else math.fsum(spent_s) - spent_s[place]
+            for count, spent_s in enumerate(rounds_s, start=1)
+        ]
         fits = [case.spent_s(n) + more_s <= budget_s for n, more_s in enumerate(beside_s, start=1)]
         told.append(_told(case, policy, levels, sum(fits)))
     return told

@@ -24,9 +24,10 @@ def next_places(
 ) -> list[int]:
     """Return the places of the open cases that are measured next.
 
-    All that were tried less than ``min_pairs`` times, in a round. Then one at a time, in rounds
-    too: first the closest to its limit of those that a last look would not decide yet. What even
-    all that is left would not decide gives way.
+    The first that was tried less than ``min_pairs`` times: its pairs follow each other, so that the
+    next pair's processes are foreseen and load meanwhile, and a short budget decides some cases
+    instead of none. Then one at a time, in rounds: first the closest to its limit of those that a
+    last look would not decide yet. What even all that is left would not decide gives way.
 
     A last look spends all that is left of a case's error, which is exact only where the pairs' own
     values do not choose its time. So being close moves a case within its round and no further; in
@@ -42,7 +43,7 @@ def next_places(
     tried = [len(record.pairs) for record in records]
     open_ = [place for place, case in enumerate(cases) if not case.settled]
     if first := [place for place in open_ if tried[place] < policy.min_pairs]:
-        return first
+        return first[:1]
     levels = Levels.of(policy, [case.case_key for case in cases])
     to_go = {place: pairs_to_go(cases[place], records[place], policy, levels) for place in open_}
 

@@ -122,8 +122,11 @@ def test_a_budget_that_ends_before_the_pairs_do_is_named() -> None:
 
 def test_a_budget_too_short_for_a_look_has_no_chance() -> None:
     first, second = told(150.0, 0.001, None)
-    assert (first.chance, second.chance) == (0.0, 0.0)
-    assert say(first.sentence) == "The budget leaves too little time for 3 pairs."
+    assert (first.most_pairs, second.most_pairs) == (3, 0), "one after the other"
+    assert second.chance == 0.0
+    assert say(second.sentence) == "The budget leaves too little time for 3 pairs."
+    (alone,) = told(110.0, 0.001)
+    assert (alone.most_pairs, alone.chance) == (2, 0.0)
 
 
 def test_what_nobody_knows_is_said() -> None:

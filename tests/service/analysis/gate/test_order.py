@@ -30,8 +30,9 @@ def begun(*counts: int) -> list[CaseRecord]:
     return [CaseRecord(case_key="case", pairs=(Pair(),) * count) for count in counts]
 
 
-def test_until_each_has_its_least_pairs_all_are_measured() -> None:
-    assert chosen(NOISY[:1], NOISY[:3], NOISY[:2]) == [0, 2]
+def test_each_case_gets_its_least_pairs_before_the_next_one_begins() -> None:
+    assert chosen(NOISY[:1], NOISY[:3], NOISY[:2]) == [0]
+    assert chosen(NOISY[:3], NOISY[:3], NOISY[:2]) == [2]
 
 
 def test_then_one_at_a_time_in_rounds_the_closest_first() -> None:
