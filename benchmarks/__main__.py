@@ -25,11 +25,11 @@ from typing import NoReturn, TextIO
 
 from pydantic import ValidationError
 
-from benchmarks import trace_file
+from benchmarks import lead, trace_file
 from benchmarks.catalog import catalog
 from benchmarks.catalog.catalog import Refused, UnknownName
 from benchmarks.contracts import Case, Event, ProcessSpec, Progress, Protocol
-from benchmarks.exits import NO_DEVICE
+from benchmarks.exits import NO_DEVICE, NoDevice
 
 LEAVE_S = 5.0
 """Longest wait for threads and exit handlers of the workload once the Result is out."""
@@ -54,7 +54,8 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
     try:
         given = _read() if options.workload == "-" else _from_options(options)
         whole = given.model_copy(update={"case": catalog.normalise(given.case)})
-        line = _measured(whole, waited_s)
+        leads = whole.case.is_of_gang and whole.gang is None
+        line = lead.measured(whole) if leads else _measured(whole, waited_s)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         return _refuse(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")
@@ -69,10 +70,6 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
 
 class WrongUsage(ValueError):
     """A command line that makes no sense; the message is one sentence that says why."""
-
-
-class NoDevice(Exception):
-    """The device cannot be used, and no other case would fare better on it."""
 
 
 def _refuse(sentence: str) -> int:
@@ -164,7 +161,7 @@ def _measured(spec: ProcessSpec, waited_s: float | None) -> str:
         device = choose(spec.device)
     except RuntimeError as error:
         raise NoDevice(str(error).partition("\n")[0]) from error
-    with Reporter(spec.events_fd, spec.case.key) as reporter:
+    with Reporter(spec.events_fd, spec.case.key, spec.gang) as reporter:
         return measure(spec, device, reporter, import_s, waited_s).model_dump_json()
 
 

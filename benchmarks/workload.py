@@ -147,6 +147,12 @@ class Recipe:
     """Returns the recipe with a data set of samples of different lengths, a `RealLengths`."""
     cycle: int = 1
     """Batches in a row after which lengths repeat; more than one only with a `RealLengths`."""
+    gpus: int = 1
+    """Ranks, each with a GPU of its own, that train this model together."""
+    parallel: str = "none"
+    """How they share it: a key of `benchmarks.measure.wrappers.WRAPPERS`."""
+    strong_scaling: bool = False
+    """``batch`` is that of all ranks, else that of each."""
     dynamic: str = "off"
     """Length that samples are padded to: one for all (``off``), that of the batch's longest sample
     (``on``), or one of a few (``bucketed``)."""

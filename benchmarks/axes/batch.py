@@ -12,7 +12,11 @@ VALUES = {
     "fastest": "the smallest one of the highest throughput, among powers of two and the largest",
 }
 PATTERN = "[1-9][0-9]{0,5}"
-NEEDS = {"auto": {"device": ("cuda",)}, "fastest": {"device": ("cuda",)}}
+# A search times one process.
+NEEDS = {
+    "auto": {"device": ("cuda",), "parallel": ("none",)},
+    "fastest": {"device": ("cuda",), "parallel": ("none",)},
+}
 
 
 def apply(value: str, recipe: Recipe) -> Recipe:

@@ -62,8 +62,9 @@ class AxisEntry:
     pattern: str | None = None
     """Further values that are accepted, as a regular expression over the whole value."""
     role: str = "step"
-    """``step``: how the step is computed; ``input``: what feeds it. A speed-up compares with the
-    case that has the same input and PyTorch's defaults for the step."""
+    """``step``: how the step is computed; ``input``: what feeds it; ``devices``: how many GPUs share
+    it. A speed-up compares with the case that has the same input and devices, and PyTorch's defaults
+    for the step."""
     needs: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     """For a value: facts (``device``, a workload fact, another axis) and what each must be."""
     capability: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -218,9 +219,10 @@ def settings(case: Case) -> dict[str, str]:
 
 
 def baseline(case: Case) -> Case:
-    """The case that a speed-up is told against: the same input, fp32 eager, nothing tuned."""
-    inputs = {name for name, axis in axes().items() if axis.role == "input"}
-    kept = {name: value for name, value in case.axes.items() if name in inputs}
+    """The case that a speed-up is told against: the same input and devices, fp32 eager, nothing
+    tuned."""
+    steps = {name for name, axis in axes().items() if axis.role == "step"}
+    kept = {name: value for name, value in case.axes.items() if name not in steps}
     return case.model_copy(update={"axes": kept})
 
 

@@ -18,9 +18,11 @@ from benchmarks.contracts.commits import (
 from benchmarks.contracts.compilation import Compilation
 from benchmarks.contracts.duet import Duet, DuetSide, Turn
 from benchmarks.contracts.efficiency import Efficiency, Use, Work
+from benchmarks.contracts.gang import PEER_GONE, GangRank, RankTimes
 from benchmarks.contracts.job import (
     FINAL_STATES,
     FOLDER,
+    GPUS,
     MOST_HEADS,
     AttemptState,
     Claim,
@@ -33,9 +35,11 @@ from benchmarks.contracts.job import (
     ProcessSpec,
     Progress,
     Purpose,
+    RankEvent,
     Renewal,
     Worker,
     leading,
+    needed_gpus,
 )
 from benchmarks.contracts.measurement import (
     COMPARABILITY,
@@ -105,8 +109,10 @@ __all__ = [
     "COMPARABILITY",
     "FINAL_STATES",
     "FOLDER",
+    "GPUS",
     "MOST_COMMITS",
     "MOST_HEADS",
+    "PEER_GONE",
     "Agreement",
     "AttemptState",
     "Bottleneck",
@@ -127,6 +133,7 @@ __all__ = [
     "Environment",
     "Event",
     "Flag",
+    "GangRank",
     "Head",
     "Heartbeat",
     "Id",
@@ -159,6 +166,8 @@ __all__ = [
     "Progress",
     "Protocol",
     "Purpose",
+    "RankEvent",
+    "RankTimes",
     "Rejected",
     "Renewal",
     "Replicate",
@@ -190,5 +199,6 @@ __all__ = [
     "is_commit",
     "leading",
     "line",
+    "needed_gpus",
     "workload_of",
 ]

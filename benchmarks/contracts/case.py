@@ -22,6 +22,16 @@ class Case(Contract):
     axes: dict[Name, Value] = Field(default_factory=dict, max_length=64)
 
     @property
+    def gpus(self) -> int:
+        """GPUs of one worker that it needs."""
+        return int(self.axes.get("gpus", "1"))
+
+    @property
+    def is_of_gang(self) -> bool:
+        """Return True if ranks measure it; with `gpus=1` it is one rank, in the wrapper."""
+        return self.axes.get("parallel", "none") != "none"
+
+    @property
     def key(self) -> str:
         """One line that names the case, such as ``resnet50:full layout=channels_last``."""
         settings = "".join(f" {axis}={value}" for axis, value in sorted(self.axes.items()))

@@ -13,6 +13,7 @@ from benchmarks.contracts import values
 from benchmarks.contracts.case import BESIDE, Case, Protocol
 from benchmarks.contracts.commits import Commit, ListedRange
 from benchmarks.contracts.duet import Duet, DuetSide
+from benchmarks.contracts.gang import GangRank
 
 
 class Purpose(StrEnum):
@@ -45,6 +46,20 @@ class JobSpec(values.Contract):
     duet: Duet | None = None
     """The baseline that is measured beside the revision in the same job: a pair of a gate."""
 
+    @property
+    def needs(self) -> dict[str, str]:
+        """Labels that the worker must have: those required, and as many GPUs as the case has."""
+        return needed_gpus(self.case) | self.requires
+
+
+GPUS = "gpus"
+"""The label with the number of GPUs that a worker offers to one job; a job may need fewer."""
+
+
+def needed_gpus(case: Case) -> dict[str, str]:
+    """The label that a worker needs for ``case`` because of its GPUs; none for a single one."""
+    return {GPUS: str(case.gpus)} if case.gpus > 1 else {}
+
 
 Device = Annotated[
     str, Field(pattern=r"^(cpu|cuda(:\d+)?)$"), values.Worded("must be cpu, cuda or cuda:N")
@@ -70,6 +85,10 @@ class ProcessSpec(values.Contract):
     """The descriptor to write an `Event` a line to."""
     duet: DuetSide | None = None
     """Its part, if it is measured in turn with another process."""
+    devices: Annotated[tuple[Device, ...], Field(max_length=64)] | None = None
+    """One for each rank of a gang; without them those that follow ``device``."""
+    gang: GangRank | None = None
+    """Its place, if it is a rank; `benchmarks.lead` gives it."""
 
     def document(self, events_fd: int) -> bytes:
         """JSON with ``events_fd``, and without what is switched off.
@@ -236,3 +255,10 @@ class Event(values.Contract):
     at_s: values.Number
     """CLOCK_MONOTONIC when it was written."""
     progress: Progress
+
+
+class RankEvent(Event):
+    """The same from a rank, to the lead of its gang."""
+
+    position: values.Count
+    """Grows at each place that all ranks pass: the rank behind the others holds them up."""

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from benchmarks.contracts.compilation import Compilation
+from benchmarks.contracts.gang import RankTimes
 from benchmarks.contracts.profile import Input, Phases, Profile
 from benchmarks.contracts.values import (
     Contract,
@@ -125,6 +126,8 @@ class Pass(Contract):
     stall_trace: Trace
     copy_trace: Trace
     work_trace: Trace
+    ranks: tuple[RankTimes, ...] = Field(default=(), max_length=64)
+    """Each rank's own; of a gang the times above are those of the slowest rank, block by block."""
 
 
 class Warmup(Contract):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import replace
@@ -26,19 +27,26 @@ default, named so that it stays."""
 class EndlessShuffle(Sampler[int]):
     """Shuffled epochs without end, so that no epoch's start falls into a timed pass."""
 
-    def __init__(self, size: int, seed: int) -> None:
+    def __init__(self, size: int, seed: int, rank: int = 0, world: int = 1) -> None:
+        """Of ``world`` ranks each takes every so-manieth index, so together they take all."""
         self._size = size
         self._seed = seed
+        self._share = slice(rank, None, world)
 
     def __iter__(self) -> Iterator[int]:
         """Indices of one shuffled epoch after another; the same seed gives the same order."""
+        share = self._share
+        return itertools.islice(self._all(), share.start, None, share.step)
+
+    def _all(self) -> Iterator[int]:
         order = torch.Generator().manual_seed(self._seed)
         while True:
             yield from torch.randperm(self._size, generator=order).tolist()
 
 
-def loader(recipe: Recipe, seed: int) -> DataLoader[Batch]:
-    """The real `DataLoader` of ``recipe``: whole batches only, in an order fixed by ``seed``.
+def loader(recipe: Recipe, seed: int, rank: int = 0) -> DataLoader[Batch]:
+    """The real `DataLoader` of ``recipe``: whole batches only, in an order fixed by ``seed``; of a
+    gang those of one rank.
 
     Raises:
         UnusableData: the data set is empty.
@@ -54,7 +62,9 @@ def loader(recipe: Recipe, seed: int) -> DataLoader[Batch]:
     return DataLoader(
         recipe.dataset,
         batch_size=recipe.batch,
-        sampler=EndlessShuffle(size, seed) if recipe.cycle == 1 else cycles.Order(recipe, seed),
+        sampler=EndlessShuffle(size, seed, rank, recipe.gpus)
+        if recipe.cycle == 1
+        else cycles.Order(recipe, seed),
         drop_last=True,
         collate_fn=collate(recipe),
         generator=torch.Generator().manual_seed(seed),
@@ -62,9 +72,9 @@ def loader(recipe: Recipe, seed: int) -> DataLoader[Batch]:
     )
 
 
-def batches(recipe: Recipe, seed: int) -> Iterator[Batch]:
+def batches(recipe: Recipe, seed: int, rank: int = 0) -> Iterator[Batch]:
     """Yield the batches of `loader` without end, each checked."""
-    for made in loader(recipe, seed):
+    for made in loader(recipe, seed, rank):
         yield check_recipe.batch(made, recipe.batch)
 
 

@@ -194,6 +194,7 @@ def summarise(
         stall_trace=Trace.of(times.stall),
         copy_trace=Trace.of(times.copy),
         work_trace=Trace.of(times.work),
+        ranks=timed.ranks,
     )
 
 

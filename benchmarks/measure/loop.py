@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from benchmarks.contracts import Window
+from benchmarks.contracts import RankTimes, Window
 from benchmarks.cpus import pressure_s
 from benchmarks.measure import compilation
 from benchmarks.measure.sm_clock import NoClock, SpanClock
@@ -67,6 +67,8 @@ class TimedPass:
     """Mean clock of the device's SMs, as they counted it."""
     compile_s: float | None = None
     """Seconds of the compiler meanwhile; None where nothing was compiled."""
+    ranks: tuple[RankTimes, ...] = ()
+    """Each rank's own, of a gang."""
 
 
 @dataclass(slots=True)

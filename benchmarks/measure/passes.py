@@ -35,6 +35,7 @@ from benchmarks.measure.estimate import StopRule, block_length, block_means, sum
 from benchmarks.measure.in_turn import LEAD_TURNS, Baton, run_turns
 from benchmarks.measure.profile import extra_passes as beside
 from benchmarks.measure.progress import Reporter
+from benchmarks.measure.ranks import Solo
 from benchmarks.measure.timestamps import drain
 from benchmarks.measure.trainer import Trainer
 from benchmarks.measure.warmup import WarmupRule
@@ -50,6 +51,7 @@ SIDE_WARM_S = 2.0
 """Length of the warm-up of a pair's side, where its steps are long."""
 QUEUES = 3
 """A FULL window holds at least so many loader queues, or filling the queue weighs too much."""
+_NO_CLOCK = sm_clock.NoClock()
 _SPANS = {"warmup": (0.2, 0.4), "full": (0.4, 0.7), "synth": (0.7, 1.0)}
 """Share of a replicate's progress that each phase covers."""
 
@@ -76,8 +78,11 @@ class Passes:
         asked_beside: Callable[[contracts.Pass, contracts.Pass], contracts.Protocol] | None = None,
         *,
         anywhere: bool = False,
+        ranks: Solo | None = None,
     ) -> None:
-        """The step may run in another working directory if it runs ``anywhere``."""
+        """The step may run in another working directory if it runs ``anywhere``; ``ranks`` are this
+        process and the others of a gang."""
+        self._ranks = ranks or Solo()
         self._trainer = trainer
         self._trace = trace
         self._asked_beside = asked_beside or (lambda *_: protocol)
@@ -98,11 +103,12 @@ class Passes:
 
     def replicate(self, seed: int, import_s: float, build_s: float) -> contracts.Replicate:
         """Run every pass."""
-        batches: Iterator[Sequence[Tensor]] = batch_source.batches(self._trainer.recipe, seed)
+        recipe, rank = self._trainer.recipe, self._ranks.rank
+        batches: Iterator[Sequence[Tensor]] = batch_source.batches(recipe, seed, rank)
         warmup, step_s = self._warm_up(batches)
         conditions.reset_peak(self._device)
         full = self._full(batches, step_s, seed)
-        peak_b, reserved_b = conditions.peak_memory(self._device)
+        peak_b, reserved_b = map(self._ranks.most, conditions.peak_memory(self._device))
         ring = batch_source.ring(self._trainer, batches)
         if len(ring) < batch_source.ring_size(self._trainer.recipe):
             self._flags.append("synth.small_ring")
@@ -121,8 +127,8 @@ class Passes:
             warmup=warmup,
             full=full,
             synth=synth,
-            peak_memory_b=peak_b,
-            reserved_memory_b=reserved_b,
+            peak_memory_b=round(peak_b),
+            reserved_memory_b=round(reserved_b),
             allocator_retries=retries,
             compilation=compiled,
             phases=also.phases,
@@ -180,7 +186,7 @@ class Passes:
         """Go back to the initial weights and let the loader find its own rate again."""
         from_s = time.perf_counter()
         with flags.collector(self._trainer.recipe):
-            self._trainer.rewind(seed)
+            self._trainer.rewind(self._ranks.seed(seed))
             # A pause fills the queue, and the pass would be fed from it.
             batch_source.empty_queue(self._trainer.recipe, batches)
             # A loader that keeps up has its queue again after one round of its processes; without
@@ -191,10 +197,11 @@ class Passes:
 
     def _warm_up(self, batches: Iterator[Sequence[Tensor]]) -> tuple[contracts.Warmup, float]:
         """Step until steady; returns how it went and the mean step time that it ended with."""
-        first_step_s = self._first_step(self._first_batches(batches))
+        first_step_s = self._ranks.most(self._first_step(self._first_batches(batches)))
         read = conditions.reader(self._device)
         rule = WarmupRule(self.protocol, read, self._workers, self._cycle)
-        timed = loop.run(self._trainer, batches, self.watched("warmup", rule))
+        block = max(self.protocol.block_min_steps, self._workers)
+        timed = self._run(batches, "warmup", rule, block)
         if rule.reason == "capped":
             self._flags.append("warmup_incomplete")
         steps = timed.times.step
@@ -237,22 +244,32 @@ class Passes:
         rule = StopRule(protocol, block_length(step_s, protocol, self._workers, self._cycle))
         scale = self._trainer.scale
         with self._from_the_start(batches, seed):
-            timed = loop.run(self._trainer, batches, self.watched("full", rule), self._clock)
+            timed = self._run(batches, "full", rule, rule.block_steps, self._clock)
         return self._summary("full", timed, rule, scale)
 
     def _synth(self, ring: Iterator[Batch], seed: int) -> contracts.Pass:
         with flags.collector(self._trainer.recipe):
             host_s = loop.unhindered_s(self._trainer, ring)
             scale = self._trainer.scale
-            self._trainer.rewind(seed)
+            self._trainer.rewind(self._ranks.seed(seed))
             # FULL may have been much slower, so these steps tell how long a block has to be.
             refill = loop.run(self._trainer, ring, after(REFILL_STEPS))
-            step_s = statistics.fmean(refill.times.step)
+            step_s = self._ranks.most(statistics.fmean(refill.times.step))
             block = block_length(step_s, self.protocol, cycle=self._cycle)
             rule = StopRule(self.protocol, block)
-            timed = loop.run(self._trainer, ring, self.watched("synth", rule), self._clock)
+            timed = self._run(ring, "synth", rule, block, self._clock)
         summary = self._summary("synth", timed, rule, scale)
         return summary.model_copy(update={"host_s": host_s})
+
+    def _run(
+        self,
+        feed: Iterator[Sequence[Tensor]],
+        phase: str,
+        rule: Callable[[loop.StepTimes], bool],
+        block_steps: int,
+        clock: sm_clock.SpanClock = _NO_CLOCK,
+    ) -> loop.TimedPass:
+        return self._ranks.run(self._trainer, feed, self.watched(phase, rule), block_steps, clock)
 
     def _summary(
         self, name: str, timed: loop.TimedPass, rule: StopRule, scale: float

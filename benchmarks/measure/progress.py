@@ -30,8 +30,13 @@ hold a second compilation. Neither has a wait for the other side of a pair, whic
 class Reporter:
     """Writes events to a file descriptor, or without one shows them to a person."""
 
-    def __init__(self, events_fd: int | None, title: str) -> None:
+    def __init__(
+        self, events_fd: int | None, title: str, place: contracts.GangRank | None = None
+    ) -> None:
+        """A rank's has its ``place``."""
         self._fd = events_fd
+        self._place = place
+        self._position = 0
         self._lock = threading.Lock()
         self._last = contracts.Progress(phase="build")
         self._heard_at_s = time.monotonic()
@@ -68,6 +73,10 @@ class Reporter:
         if changed:
             self._send()
 
+    def passed(self) -> None:
+        """Count a place that all ranks pass."""
+        self._position += 1
+
     def _pulse(self) -> None:
         while not self._stop.wait(PULSE_S):
             if not self._hangs():
@@ -75,6 +84,8 @@ class Reporter:
 
     def _hangs(self) -> bool:
         patience_s = PATIENCE_S.get(self._last.phase, math.inf)
+        if self._place is not None and self._place.patience_s is not None:
+            patience_s = self._place.patience_s
         return time.monotonic() - self._heard_at_s > patience_s
 
     def _send(self) -> None:
@@ -85,6 +96,8 @@ class Reporter:
             if self._fd is None:
                 return
             event = contracts.Event(at_s=time.monotonic(), progress=now)
+            if self._place is not None:
+                event = contracts.RankEvent(**dict(event), position=self._position)
             try:
                 os.write(self._fd, event.model_dump_json().encode() + b"\n")
             except OSError:

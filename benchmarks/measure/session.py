@@ -32,6 +32,7 @@ from benchmarks.measure import (
     flops,
     graphs,
     long_run,
+    ranks,
 )
 from benchmarks.measure.failures import classify
 from benchmarks.measure.in_turn import Baton, OtherSideGone
@@ -57,6 +58,9 @@ def measure(
     try:
         return session.measured()
     except (Exception, SystemExit) as error:  # every failure is information, with its reason
+        if spec.gang is not None and ranks.is_of_a_peer(error):
+            gone = session.failed(contracts.Status.RUNTIME_ERROR, ranks.GONE, "")
+            return gone.model_copy(update={"flags": (contracts.PEER_GONE,)})
         status, reason = classify(error, session.batch)
         refused = status is contracts.Status.UNSUPPORTED  # says it all in one sentence
         tail = "" if refused else traceback.format_exc()[-16_000:].replace("\x00", "")
@@ -89,6 +93,7 @@ class _Session:
         self._case = spec.case
         self._environment = contracts.Environment(facts={"hw.device": device.type})
         self._tried: tuple[contracts.TriedBatch, ...] = ()
+        self._ranks = ranks.Solo()
         self.batch = 0
 
     def failed(self, status: contracts.Status, reason: str, log_tail: str) -> contracts.Result:
@@ -169,9 +174,12 @@ class _Session:
         trainer = self._trainer()
         spec = self._spec
         item = workload_module.load(self._case.workload).entry.item
+        if spec.gang is not None:
+            trainer.passed = self._reporter.passed
         passes = self._passes(trainer, f"{item}/s", spec.trace, partial(protocol_after, spec))
         build_s = time.perf_counter() - from_s
         replicate = passes.replicate(spec.seed, self._startup.import_s, build_s)
+        self._ranks.leave()
         self._startup.parts |= passes.startup
         result = self._result(
             trainer,
@@ -191,7 +199,10 @@ class _Session:
 
     def _passes(self, trainer: Trainer, *more: Any) -> Passes:
         ours = not catalog.is_user_model(self._case.workload)
-        return Passes(trainer, self._spec.protocol, self._reporter, *more, anywhere=ours)
+        protocol = self._spec.protocol
+        return Passes(
+            trainer, protocol, self._reporter, *more, anywhere=ours, ranks=self._ranks
+        )
 
     def _result(self, trainer: Trainer, item: str, **measured: Any) -> contracts.Result:
         recipe = trainer.recipe
@@ -247,6 +258,8 @@ class _Session:
         facts |= catalog.recorded(module.entry)
         self._environment = capture(context.device, facts, recipe.data_name)
         self._startup.done("settings")
+        if self._spec.gang is not None:
+            self._ranks = ranks.Gang(self._spec.gang, context.device, self._reporter.passed)
         trainer = graphs.trainer(recipe, context.device)
         self._startup.done("trainer")
         return trainer
@@ -290,6 +303,8 @@ def build(case: contracts.Case, context: Context) -> Recipe:
             continue
         axis = importlib.import_module(f"benchmarks.axes.{name}")
         recipe = axis.apply(value, recipe)
+    if recipe.strong_scaling:
+        recipe = ranks.with_share(recipe)
     if catalog.is_user_model(case.workload):
         recipe.model.to(context.device).train()
     return recipe

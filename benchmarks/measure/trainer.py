@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from benchmarks.catalog.catalog import Refused
-from benchmarks.measure import check_recipe, checkpointing, float8
+from benchmarks.measure import check_recipe, checkpointing, float8, wrappers
 from benchmarks.measure.to_device import placement
 from benchmarks.workload import Batch, Recipe
 
@@ -37,13 +37,16 @@ class Trainer:
             _begin_momentum(self.optimizer)
         self._parts = _parts(recipe)
         self._drop_gradients = not recipe.keep_gradients
+        self.passed: Callable[[], None] = lambda: None
+        """Called where all ranks of a gang pass: before a step, and before a backward pass."""
+        self._wrapped = wrappers.wrapped(recipe.parallel, self.model, device)
         self._forward = self._loss
         if recipe.compile_options is not None:
             self._forward = torch.compile(self._loss, **_compile_options(recipe))
         self.begin_with(self.model)
 
     def _loss(self, batch: Batch) -> Tensor:
-        return self.recipe.loss(self.model, batch)
+        return self.recipe.loss(self._wrapped, batch)
 
     @property
     def syncs(self) -> bool:
@@ -73,6 +76,7 @@ class Trainer:
         Returns:
             The loss, a scalar tensor on the device.
         """
+        self.passed()
         loss = self._gradients(batch) if self._parts == 1 else self._accumulated(batch)
         if self.scaler is None:
             self.optimizer.step()
@@ -94,10 +98,11 @@ class Trainer:
         for every loss that is a mean over samples, as a `Recipe`'s is.
         """
         share = 1 / self._parts
-        losses = []
+        losses: list[Tensor] = []
         for part in zip(*(tensor.chunk(self._parts) for tensor in batch), strict=True):
-            loss = self._ahead(part, share)
-            self._backward(loss)
+            with wrappers.exchanging(self._wrapped, last=len(losses) == self._parts - 1):
+                loss = self._ahead(part, share)
+                self._backward(loss)
             losses.append(loss.detach())
         return torch.stack(losses).sum()
 
@@ -107,6 +112,7 @@ class Trainer:
             return loss if share == 1.0 else loss * share
 
     def _backward(self, loss: Tensor) -> None:
+        self.passed()
         scaled = loss if self.scaler is None else self.scaler.scale(loss)
         scaled.backward()  # type: ignore[no-untyped-call]
 

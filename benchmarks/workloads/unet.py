@@ -303,7 +303,7 @@ def draw(batch: Batch) -> Batch:
 
 
 def _table(model: nn.Module, name: str) -> Tensor:
-    table = getattr(model, name)
+    table = getattr(getattr(model, "module", model), name)  # of a gang it is wrapped
     assert isinstance(table, Tensor)
     return table.view(-1, 1, 1, 1)  # [1000, 1, 1, 1]: one value broadcast over an image
 

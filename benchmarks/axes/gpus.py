@@ -1,0 +1,20 @@
+"""GPUs that train one model together, a process (a rank) on each: a gang. On a CPU, processes."""
+
+from dataclasses import replace
+
+from benchmarks.workload import Recipe
+
+ROLE = "devices"
+DEFAULT = "1"
+VALUES = {
+    "1": "one GPU",
+    "2": "two GPUs of one host",
+    "4": "four GPUs of one host",
+    "8": "eight GPUs of one host",
+}
+NEEDS = {"2": {"parallel": ("ddp",)}, "4": {"parallel": ("ddp",)}, "8": {"parallel": ("ddp",)}}
+
+
+def apply(value: str, recipe: Recipe) -> Recipe:
+    """Count that many ranks."""
+    return replace(recipe, gpus=int(value))

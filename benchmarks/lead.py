@@ -1,0 +1,308 @@
+"""Measures a gang: starts a process for each rank, watches all, and returns their one Result.
+
+The ranks are one process group and die with this process. When one of them ends, hangs or runs out
+of memory, all are killed, and the Result gives the reason of that rank. Nothing is started again.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from pydantic import ValidationError
+
+from benchmarks import contracts, die_with_parent
+from benchmarks.catalog.catalog import Refused
+from benchmarks.contracts import ProcessSpec, RankEvent, Result, Status
+from benchmarks.cpus import usable_cpus
+from benchmarks.exits import NO_DEVICE, NoDevice
+from benchmarks.progress_bar import ProgressBar
+
+SILENT_S = 30.0
+"""A rank that gives no sign of life for so long hangs; a worker waits longer for its lead."""
+START_S = 120.0
+"""The same before a rank's first sign: torch loads from a cold disk."""
+SETTLE_S = 1.0
+"""When a rank fails, others may lose it before its own end is seen: the first is looked for."""
+TICK_S = 0.25
+LONGEST_EVENT_B = 65_536
+ONE_PROCESS_ONLY = "timing_only"
+"""Flag of a Result that lacks the passes beside timing, which are of one process so far."""
+
+
+@dataclass
+class _Rank:
+    """A running rank."""
+
+    number: int
+    process: subprocess.Popen[bytes]
+    exit_fd: int
+    events_fd: int
+    stdout: BinaryIO
+    due_s: float
+    """On CLOCK_MONOTONIC, when its next sign of life is late."""
+    heard: RankEvent | None = None
+    pending: bytes = b""
+
+    @property
+    def position(self) -> int:
+        return self.heard.position if self.heard else -1
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """The end of a rank that gave no good Result."""
+
+    rank: int
+    status: Status
+    reason: str
+    result: Result | None = None
+    of_a_peer: bool = False
+
+
+@dataclass
+class _Watched:
+    """What a gang has come to so far."""
+
+    results: dict[int, bytes] = field(default_factory=dict)
+    failures: list[_Failure] = field(default_factory=list)
+
+
+def measured(
+    spec: ProcessSpec, patience_s: float | None = None, silent_s: float = SILENT_S
+) -> str:
+    """Measure ``spec`` with a rank on each of its GPUs; return the Result as a line of JSON.
+
+    Args:
+        spec: a case of a gang.
+        patience_s: longest time without a finished step, in place of that of each phase.
+        silent_s: longest time without a sign of life of a rank.
+
+    Raises:
+        Refused: it is a side of a duet, or there are fewer devices than ranks.
+        NoDevice: a rank cannot use its device.
+    """
+    if spec.duet is not None:
+        raise Refused("The two sides of a pair cannot be measured in turn by several processes.")
+    with (
+        ExitStack() as bar,
+        tempfile.TemporaryDirectory(prefix="tl-gang-") as folder,
+        _ranks(spec, Path(folder), patience_s) as ranks,
+    ):
+        shown = bar.enter_context(ProgressBar(spec.case.key)) if spec.events_fd is None else None
+        watched = _watch(ranks, spec.events_fd, shown, silent_s)
+    if not watched.failures:
+        return _finished(spec, Result.model_validate_json(watched.results[0])).model_dump_json()
+    return _failed(spec, _cause(watched.failures), len(ranks)).model_dump_json()
+
+
+@contextmanager
+def _ranks(spec: ProcessSpec, folder: Path, patience_s: float | None) -> Iterator[list[_Rank]]:
+    """Start every rank; none of them, nor what they started, is left afterwards."""
+    devices, ranks = _devices(spec), list[_Rank]()
+    with ExitStack() as undo:
+        undo.callback(_kill, ranks)
+        for number, device in enumerate(devices):
+            place = contracts.GangRank(
+                rank=number,
+                world=len(devices),
+                rendezvous=folder / "rendezvous",
+                patience_s=patience_s,
+            )
+            part = {"device": device, "devices": None, "gang": place, "trace": None}
+            part["protocol"] = spec.protocol.timing_only()
+            leader = ranks[0].process.pid if ranks else 0
+            ranks.append(_started(spec.model_copy(update=part), leader, undo))
+        yield ranks
+
+
+def _devices(spec: ProcessSpec) -> Sequence[str]:
+    """The device of each rank."""
+    world = spec.case.gpus
+    if spec.devices is not None:
+        if len(spec.devices) < world:
+            raise Refused(f"gpus={world} needs a worker that offers {world} GPUs.")
+        return spec.devices[:world]
+    kind, _, first = (spec.device or "auto").partition(":")
+    if kind == "cpu":
+        return ["cpu"] * world
+    if kind == "auto" and not Path("/proc/driver/nvidia").exists():
+        return ["cpu"] * world
+    return [f"cuda:{int(first or 0) + number}" for number in range(world)]
+
+
+def _started(spec: ProcessSpec, leader: int, undo: ExitStack) -> _Rank:
+    """Start one rank, in the process group of ``leader`` or, with 0, in one of its own."""
+    assert spec.gang is not None
+    events, theirs = os.pipe()
+    undo.callback(os.close, events)
+    stdout = undo.enter_context(os.fdopen(os.memfd_create("result"), "w+b"))
+    stdin = os.fdopen(os.memfd_create("spec"), "w+b")
+    stdin.write(spec.document(theirs))
+    stdin.seek(0)
+    with stdin:
+        process = subprocess.Popen(
+            [*die_with_parent.tied(), sys.executable, "-m", "benchmarks", "-"],
+            stdin=stdin,
+            stdout=stdout,
+            env=_environment(spec.gang, spec.device),
+            pass_fds=(theirs,),
+            process_group=leader,
+        )
+    os.close(theirs)
+    exit_fd = os.pidfd_open(process.pid)
+    undo.callback(os.close, exit_fd)
+    os.set_blocking(events, False)
+    due_s = time.monotonic() + START_S
+    return _Rank(spec.gang.rank, process, exit_fd, events, stdout, due_s)
+
+
+def _environment(place: contracts.GangRank, device: str | None) -> dict[str, str]:
+    """What a rank inherits: the variables that `torchrun` sets too, and links of this host only."""
+    own = {"RANK": place.rank, "LOCAL_RANK": place.rank, "WORLD_SIZE": place.world}
+    links = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
+    environment = links | os.environ | {name: str(value) for name, value in own.items()}
+    if device == "cpu":  # together they have as many threads as one process would have
+        threads = int(environment.get("OMP_NUM_THREADS") or usable_cpus())
+        environment["OMP_NUM_THREADS"] = str(max(1, threads // place.world))
+    return environment
+
+
+def _watch(
+    ranks: Sequence[_Rank], events_fd: int | None, bar: ProgressBar | None, silent_s: float
+) -> _Watched:
+    """Wait until all ranks have ended well, or one has not and the others had time to show it."""
+    watched, until_s = _Watched(), float("inf")
+    with selectors.DefaultSelector() as selector:
+        running = {rank.number: rank for rank in ranks}
+        for rank in ranks:
+            selector.register(rank.exit_fd, selectors.EVENT_READ, rank)
+            selector.register(rank.events_fd, selectors.EVENT_READ, rank)
+        while running and time.monotonic() < until_s:
+            for key, _ in selector.select(TICK_S):
+                rank = key.data
+                if key.fd == rank.exit_fd:
+                    selector.unregister(rank.exit_fd)
+                    running.pop(rank.number)
+                    _note_end(watched, rank)
+                elif not _heard(rank, silent_s):
+                    selector.unregister(rank.events_fd)
+                elif rank.number == 0 and rank.heard is not None:
+                    _tell(rank.heard, events_fd, bar)
+            late = any(rank.due_s < time.monotonic() for rank in running.values())
+            if late and not watched.failures:
+                watched.failures.append(_hanging(list(running.values())))
+                return watched
+            if watched.failures:
+                until_s = min(until_s, time.monotonic() + SETTLE_S)
+    return watched
+
+
+def _heard(rank: _Rank, silent_s: float) -> bool:
+    """Take what a rank told; return False once it tells no more."""
+    chunk = os.read(rank.events_fd, LONGEST_EVENT_B)
+    *lines, rest = (rank.pending + chunk).split(b"\n")
+    rank.pending = rest[-LONGEST_EVENT_B:]
+    for line in lines:
+        with suppress(ValidationError):
+            rank.heard = RankEvent.model_validate_json(line)
+            rank.due_s = time.monotonic() + silent_s
+    return bool(chunk)
+
+
+def _tell(event: RankEvent, events_fd: int | None, bar: ProgressBar | None) -> None:
+    """Pass rank 0's progress on, to the supervisor or to a person."""
+    if bar is not None:
+        bar.show(event.progress)
+    if events_fd is not None:
+        told = contracts.Event(at_s=event.at_s, progress=event.progress)
+        with suppress(OSError):
+            os.write(events_fd, told.model_dump_json().encode() + b"\n")
+
+
+def _note_end(watched: _Watched, rank: _Rank) -> None:
+    """Note the Result of a rank that has ended, or why there is none."""
+    code = rank.process.wait()
+    if code == NO_DEVICE:
+        raise NoDevice(f"Rank {rank.number} cannot use its device; the line above says why.")
+    if code < 0:
+        name = signal.Signals(-code).name
+        more = ", most likely because memory ran out" if -code == signal.SIGKILL else ""
+        failure = _Failure(rank.number, Status.CRASHED, f"It was killed by {name}{more}.")
+        watched.failures.append(failure)
+        return
+    rank.stdout.seek(0)
+    line = rank.stdout.read().rstrip().rpartition(b"\n")[2]
+    try:
+        result = Result.model_validate_json(line)
+    except ValidationError:
+        sentence = f"It ended with exit code {code} and told no Result."
+        watched.failures.append(_Failure(rank.number, Status.RUNTIME_ERROR, sentence))
+        return
+    if result.status is Status.OK:
+        watched.results[rank.number] = line
+        return
+    of_a_peer = contracts.PEER_GONE in result.flags
+    failure = _Failure(rank.number, result.status, result.reason, result, of_a_peer)
+    watched.failures.append(failure)
+
+
+def _hanging(running: Sequence[_Rank]) -> _Failure:
+    """The failure of the rank that is behind the others; if none is, of the one silent longest."""
+    rank = min(running, key=lambda one: (one.position, one.due_s))
+    where = "before it began"
+    if rank.heard is not None:
+        where = f"phase {rank.heard.progress.phase}, step {rank.heard.progress.step}"
+    alone = all(other.position > rank.position for other in running if other is not rank)
+    behind = ", behind the others" if alone and len(running) > 1 else ""
+    return _Failure(rank.number, Status.TIMEOUT, f"It hangs{behind} ({where}).")
+
+
+def _cause(failures: Sequence[_Failure]) -> _Failure:
+    """The failure that the others followed from: the first of a rank that did not lose another."""
+    return next((one for one in failures if not one.of_a_peer), failures[0])
+
+
+def _finished(spec: ProcessSpec, result: Result) -> Result:
+    """Rank 0's Result as that of the gang; it says so if passes beside timing were left out."""
+    if spec.protocol == spec.protocol.timing_only() and spec.trace is None:
+        return result
+    return result.model_copy(update={"flags": (*result.flags, ONE_PROCESS_ONLY)})
+
+
+def _failed(spec: ProcessSpec, cause: _Failure, world: int) -> Result:
+    """The Result of a gang that failed because of one rank."""
+    refused = cause.status is Status.UNSUPPORTED  # it says all in one sentence
+    reason = cause.reason if refused else f"Rank {cause.rank} of {world}: {cause.reason}"
+    update = {"status": cause.status, "reason": contracts.line(reason), "flags": ()}
+    empty = Result(
+        case=spec.case,
+        status=cause.status,
+        measured_at=datetime.now(UTC),
+        protocol=spec.protocol,
+        environment=contracts.Environment(facts={}),
+    )
+    return (cause.result or empty).model_copy(update=update)
+
+
+def _kill(ranks: Sequence[_Rank]) -> None:
+    """Kill all ranks with what they started, and collect them."""
+    if not ranks:
+        return
+    with suppress(ProcessLookupError):
+        os.killpg(ranks[0].process.pid, signal.SIGKILL)
+    for rank in ranks:
+        rank.process.kill()
+        with suppress(subprocess.TimeoutExpired):  # stuck in a driver; the worker tells of it
+            rank.process.wait(SETTLE_S)

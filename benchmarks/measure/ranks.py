@@ -1,0 +1,207 @@
+"""Ranks of a gang: how one joins, times blocks together with the others, and agrees with them.
+
+Ranks meet before each block and exchange times after it, over gloo on the host. Within a block
+nothing is exchanged but what the training itself exchanges.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from benchmarks.catalog.catalog import Refused
+from benchmarks.contracts import GangRank, RankTimes, Window
+from benchmarks.measure import loop
+from benchmarks.measure.sm_clock import SpanClock
+from benchmarks.measure.timestamps import drain
+from benchmarks.measure.trainer import Trainer
+from benchmarks.workload import Recipe
+
+T = TypeVar("T")
+
+LEAD_STEPS = loop.RUN_AHEAD
+"""Steps at the start of a block that do not count: the device's queue is empty before them."""
+_OF_A_PEER = re.compile(r"gloo|NCCL|[Cc]onnection (closed|reset|refused)|Broken pipe|TCPStore")
+GONE = "Another rank of the gang went away."
+_SEEDS_APART = 100_003
+"""Between the seeds that ranks draw random numbers from."""
+_LISTS = ("step", "stall", "copy", "work", "enqueue", "drained", "transfer")
+
+
+class Solo:
+    """A process that measures by itself."""
+
+    rank = 0
+
+    def run(
+        self,
+        trainer: Trainer,
+        feed: Iterator[Sequence[Tensor]],
+        enough: Callable[[loop.StepTimes], bool],
+        block_steps: int,  # noqa: ARG002 - of a gang
+        clock: SpanClock,
+    ) -> loop.TimedPass:
+        """As `loop.run`."""
+        return loop.run(trainer, feed, enough, clock)
+
+    def most(self, value: float) -> float:
+        """Return the largest of all ranks' values."""
+        return value
+
+    def seed(self, seed: int) -> int:
+        """Return the seed of what a step draws at random; ranks draw differently."""
+        return seed
+
+    def leave(self) -> None:
+        """Wait for all others, and part."""
+
+
+@dataclass
+class _Blocks:
+    """The blocks so far: the slowest rank's times of each, and every rank's own means."""
+
+    times: loop.StepTimes = field(default_factory=loop.StepTimes)
+    wall_s: float = 0.0
+    own: list[list[tuple[float, float]]] = field(default_factory=list)
+
+    def take(self, block: Sequence[tuple[loop.StepTimes, float]]) -> loop.StepTimes:
+        """Add a block, given as each rank timed it; return the times of the slowest rank."""
+        slowest, wall_s = max(block, key=lambda one: sum(one[0].step))
+        self.wall_s += wall_s
+        self.own.append([(sum(times.step), sum(times.stall)) for times, _ in block])
+        return slowest
+
+    def ranks(self) -> tuple[RankTimes, ...]:
+        """Each rank's own times, means over all steps."""
+        steps = len(self.times.step)
+        sums = ([sum(kind) / steps for kind in zip(*one, strict=True)] for one in zip(*self.own, strict=True))
+        return tuple(RankTimes(step_s=step, stall_s=max(0.0, stall)) for step, stall in sums)
+
+
+class Gang(Solo):
+    """One rank among others."""
+
+    def __init__(self, place: GangRank, device: torch.device, passed: Callable[[], None]) -> None:
+        """Wait for all ranks. ``passed`` counts the places where they meet."""
+        self.rank, self._world, self._passed = place.rank, place.world, passed
+        own = device if device.type == "cuda" else None
+        dist.init_process_group(
+            "nccl" if own else "gloo",
+            init_method=f"file://{place.rendezvous}",
+            rank=place.rank,
+            world_size=place.world,
+            device_id=own,
+        )
+        # What the harness agrees on takes no room in the device's queue.
+        self._host = dist.new_group(backend="gloo")
+
+    def run(
+        self,
+        trainer: Trainer,
+        feed: Iterator[Sequence[Tensor]],
+        enough: Callable[[loop.StepTimes], bool],
+        block_steps: int,
+        clock: SpanClock,
+    ) -> loop.TimedPass:
+        """Run blocks of ``block_steps`` until rank 0's ``enough`` says so. The time of a block is
+        that of the rank that took longest."""
+        blocks, timed, over = _Blocks(), [], False
+        while not over:
+            drain(trainer.device)
+            self.meet()
+            timed.append(loop.run(trainer, feed, _after(block_steps), clock, LEAD_STEPS, LEAD_STEPS))
+            slowest = blocks.take(self._of_all(_counted(timed[-1])))
+            for number in range(block_steps):
+                for name in _LISTS:
+                    if values := getattr(slowest, name):
+                        getattr(blocks.times, name).append(values[number])
+                over = enough(blocks.times) or over
+            over = self._as_rank_0(over)
+        return self._joined(blocks, timed)
+
+    def meet(self) -> None:
+        """Wait until all ranks are here."""
+        self._passed()
+        dist.barrier(self._host)
+
+    def most(self, value: float) -> float:
+        """Return the largest of all ranks' values."""
+        return max(self._of_all(value))
+
+    def seed(self, seed: int) -> int:
+        """Return the seed of what a step draws at random; ranks draw differently."""
+        return seed + _SEEDS_APART * self.rank
+
+    def leave(self) -> None:
+        """Wait for all others, and part."""
+        self.meet()
+        dist.destroy_process_group()
+
+    def _joined(self, blocks: _Blocks, timed: Sequence[loop.TimedPass]) -> loop.TimedPass:
+        clocks = [one.sm_clock_hz for one in timed if one.sm_clock_hz is not None]
+        pressures = [one.cpu_pressure for one in timed if one.cpu_pressure is not None]
+        compiles = [one.compile_s for one in timed if one.compile_s is not None]
+        return loop.TimedPass(
+            times=blocks.times,
+            window=Window(start_s=timed[0].window.start_s, end_s=timed[-1].window.end_s),
+            wall_s=blocks.wall_s,
+            cpu_pressure=statistics.fmean(pressures) if pressures else None,
+            loss=statistics.fmean(self._of_all(timed[-1].loss)),
+            sm_clock_hz=statistics.fmean(clocks) if clocks else None,
+            compile_s=sum(compiles) if compiles else None,
+            ranks=blocks.ranks(),
+        )
+
+    def _as_rank_0(self, decision: bool) -> bool:
+        told = [decision]
+        dist.broadcast_object_list(told, src=0, group=self._host)
+        return told[0]
+
+    def _of_all(self, value: T) -> list[T]:
+        """Every rank's value, by rank."""
+        self._passed()
+        values: list[T | None] = [None] * self._world
+        dist.all_gather_object(values, value, self._host)
+        return [one for one in values if one is not None]
+
+
+def with_share(recipe: Recipe) -> Recipe:
+    """``recipe`` with one rank's share of its batch.
+
+    Raises:
+        Refused: the ranks cannot share it equally.
+    """
+    if recipe.batch % recipe.gpus:
+        raise Refused(
+            f"scaling=strong needs a batch that {recipe.gpus} GPUs can share, and this case has "
+            f"{recipe.batch}."
+        )
+    return replace(recipe, batch=recipe.batch // recipe.gpus)
+
+
+def is_of_a_peer(error: BaseException) -> bool:
+    """Return True if ``error`` says no more than that another rank went away."""
+    link: BaseException | None = error
+    while link is not None:
+        if isinstance(link, dist.DistError) or _OF_A_PEER.search(str(link)):
+            return True
+        link = link.__cause__
+    return False
+
+
+def _after(steps: int) -> Callable[[loop.StepTimes], bool]:
+    return lambda times: len(times.step) >= steps
+
+
+def _counted(timed: loop.TimedPass) -> tuple[loop.StepTimes, float]:
+    """The times of the steps that count, and their length by the host's clock."""
+    lists = {name: getattr(timed.times, name)[LEAD_STEPS:] for name in _LISTS}
+    return loop.StepTimes(**lists), timed.wall_s - math.fsum(timed.times.step[:LEAD_STEPS])
