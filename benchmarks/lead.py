@@ -79,9 +79,7 @@ class _Watched:
     failures: list[_Failure] = field(default_factory=list)
 
 
-def measured(
-    spec: ProcessSpec, patience_s: float | None = None, silent_s: float = SILENT_S
-) -> str:
+def measured(spec: ProcessSpec, patience_s: float | None = None, silent_s: float = SILENT_S) -> str:
     """Measure ``spec`` with a rank on each of its GPUs; return the Result as a line of JSON.
 
     Args:
@@ -120,10 +118,16 @@ def _ranks(spec: ProcessSpec, folder: Path, patience_s: float | None) -> Iterato
                 rendezvous=folder / "rendezvous",
                 patience_s=patience_s,
             )
-            part = {"device": device, "devices": None, "gang": place, "trace": None}
-            part["protocol"] = spec.protocol.timing_only()
-            leader = ranks[0].process.pid if ranks else 0
-            ranks.append(_started(spec.model_copy(update=part), leader, undo))
+            part = spec.model_copy(
+                update={
+                    "device": device,
+                    "devices": None,
+                    "gang": place,
+                    "trace": None,
+                    "protocol": spec.protocol.timing_only(),
+                }
+            )
+            ranks.append(_started(part, ranks[0].process.pid if ranks else 0, undo))
         yield ranks
 
 

@@ -21,6 +21,7 @@ def main() -> int:
     parser.add_argument("--url", help="address of the service")
     parser.add_argument("--name", dest="worker_name", help="name of this worker")
     parser.add_argument("--device", help="cpu, cuda, cuda:N or auto")
+    parser.add_argument("--gpus", help="GPUs to offer together, such as 0,1")
     parser.add_argument("--once", action="store_true", default=None, help="end when idle")
     options = {
         name: value for name, value in vars(parser.parse_args()).items() if value is not None

@@ -59,6 +59,7 @@ class Launch:
             protocol=self.spec.protocol,
             seed=self.local.seed + self.spec.replicate - 1,
             device=settings.device,
+            devices=settings.devices if settings.gpus and self.spec.case.is_of_gang else None,
             data_root=root.expanduser().absolute() if root else None,
             trace=self.local.trace or trace,
             beat=self.local.beat,

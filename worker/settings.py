@@ -56,6 +56,13 @@ class Settings(BaseSettings):
         str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$"), Worded("must be auto, cpu, cuda or cuda:N")
     ] = "auto"
     """``auto`` is the first NVIDIA GPU, or the CPU without one."""
+    gpus: Annotated[
+        str,
+        Field(pattern=r"^(\d+(,\d+){0,63})?$"),
+        Worded("must be numbers of GPUs with commas, such as 0,1"),
+    ] = ""
+    """GPUs that this worker offers together, such as ``0,1``; empty: `device` alone. A job of one
+    GPU gets the first. On a CPU as many processes."""
     labels: dict[str, str] = Field(default_factory=dict)
     """Further labels that jobs may require; as JSON in the environment."""
     data_root: Path | None = None
@@ -133,6 +140,9 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _has_one_source(self) -> Self:
+        numbers = self.gpus.split(",") if self.gpus else []
+        if len(set(numbers)) < len(numbers):
+            raise ValueError("gpus names one of them twice")
         if self.worker_target and self.targets is not None:
             raise ValueError("targets and worker_target exclude one another: set one of them")
         return self
@@ -140,15 +150,26 @@ class Settings(BaseSettings):
     @property
     def name(self) -> str:
         """The worker's name, in the form that the service accepts."""
-        raw = self.worker_name or f"{platform.node() or 'host'}-{self.device}"
+        of_gang = f"-x{len(self.devices)}" if self.gpus else ""
+        raw = self.worker_name or f"{platform.node() or 'host'}-{self.device}{of_gang}"
         name = re.sub(r"[^a-z0-9_.-]+", "", raw.lower().replace(" ", "-"))
         return re.sub(r"^[^a-z0-9]+", "", name)[:64] or "worker"
 
     def on_machine(self, has_gpu: bool) -> Settings:
         """The same, with the device that ``auto`` stands for; the name may depend on it."""
-        if self.device != "auto":
-            return self
-        return self.model_copy(update={"device": "cuda:0" if has_gpu else "cpu"})
+        if self.device == "cpu" or (self.device == "auto" and not has_gpu):
+            return self.model_copy(update={"device": "cpu"})
+        if self.gpus:
+            return self.model_copy(update={"device": f"cuda:{self.gpus.partition(',')[0]}"})
+        return self if self.device != "auto" else self.model_copy(update={"device": "cuda:0"})
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Every device that it offers together, `device` first."""
+        if not self.gpus:
+            return (self.device,)
+        numbers = self.gpus.split(",")
+        return tuple("cpu" if self.device == "cpu" else f"cuda:{one}" for one in numbers)
 
     @property
     def enrolled_token(self) -> Path:

@@ -15,7 +15,7 @@ from benchmarks.version import installed
 from worker import client, doctor, loop, state_dir
 from worker.ahead import Ahead
 from worker.child import containment
-from worker.device import nvml, usable
+from worker.device import gpu_lock, nvml, usable
 from worker.runner import Runner
 from worker.settings import Settings, visible_devices
 from worker.stop import Aborted, Stop
@@ -40,11 +40,13 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
     gpu = nvml.find(settings.device, visible_devices(), gpus)
     if gpu is None and settings.device != "cpu":
         log.warning("NVML knows no GPU as %s: no clocks, power or energy.", settings.device)
+    offered = [nvml.find(device, visible_devices(), gpus) for device in settings.devices]
     gauge = nvml.open_gauge(gpu)
     try:
         with (
             stop.on_signals(),
             state_dir.locked(settings.folder, settings.name) as folder,
+            gpu_lock.held([one.uuid for one in offered if one], settings.name),
             client.ServiceClient(
                 settings.url, settings.request_timeout_s, settings.read_token
             ) as service,
@@ -121,6 +123,8 @@ def introduce(
         "arch": platform.machine(),
         "containment": contained.value,
     }
+    if settings.gpus:
+        labels[contracts.GPUS] = str(len(settings.devices))
     if settings.allowed_models:
         labels["models"] = ",".join(settings.allowed_models)
     if settings.targets is not None and (upstream := definitions.read(settings.targets).upstream):

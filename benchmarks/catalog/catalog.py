@@ -62,9 +62,9 @@ class AxisEntry:
     pattern: str | None = None
     """Further values that are accepted, as a regular expression over the whole value."""
     role: str = "step"
-    """``step``: how the step is computed; ``input``: what feeds it; ``devices``: how many GPUs share
-    it. A speed-up compares with the case that has the same input and devices, and PyTorch's defaults
-    for the step."""
+    """``step``: how the step is computed; ``input``: what feeds it; ``devices``: which GPUs share
+    it. A speed-up compares with the case that has the same input and devices, and PyTorch's
+    defaults for the step."""
     needs: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     """For a value: facts (``device``, a workload fact, another axis) and what each must be."""
     capability: Mapping[str, tuple[int, int]] = field(default_factory=dict)

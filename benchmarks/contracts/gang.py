@@ -9,7 +9,6 @@ from pydantic import Field
 
 from benchmarks.contracts import values
 
-
 PEER_GONE = "peer_gone"
 """Flag of a rank that failed only because another one went away; no Result of a gang has it."""
 
@@ -22,7 +21,7 @@ class GangRank(values.Contract):
     rendezvous: Path
     """The file through which the ranks find each other."""
     patience_s: values.Seconds | None = None
-    """Longest time without a finished step, in place of that of each phase."""
+    """Longest time without a finished step, in phases that have such a limit, in place of it."""
 
 
 class RankTimes(values.Contract):

@@ -91,6 +91,10 @@ FLAGS = {
         "The compiler was to make CUDA graphs and did not for all of the step; its warning is in "
         "the worker's log.",
     ),
+    "timing_only": Flag(
+        Kind.NOTE,
+        "Profile, parity and the like were asked for, and are not made of a gang; it was timed.",
+    ),
     "small_ring": Flag(Kind.NOTE, "Fewer than four batches fitted on the device beside the model."),
     "one_after_the_other": Flag(
         Kind.NOTE,

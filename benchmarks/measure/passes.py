@@ -78,11 +78,10 @@ class Passes:
         asked_beside: Callable[[contracts.Pass, contracts.Pass], contracts.Protocol] | None = None,
         *,
         anywhere: bool = False,
-        ranks: Solo | None = None,
     ) -> None:
-        """The step may run in another working directory if it runs ``anywhere``; ``ranks`` are this
-        process and the others of a gang."""
-        self._ranks = ranks or Solo()
+        """The step may run in another working directory if it runs ``anywhere``."""
+        self.ranks = Solo()
+        """This process, and the others of its gang."""
         self._trainer = trainer
         self._trace = trace
         self._asked_beside = asked_beside or (lambda *_: protocol)
@@ -103,12 +102,12 @@ class Passes:
 
     def replicate(self, seed: int, import_s: float, build_s: float) -> contracts.Replicate:
         """Run every pass."""
-        recipe, rank = self._trainer.recipe, self._ranks.rank
+        recipe, rank = self._trainer.recipe, self.ranks.rank
         batches: Iterator[Sequence[Tensor]] = batch_source.batches(recipe, seed, rank)
         warmup, step_s = self._warm_up(batches)
         conditions.reset_peak(self._device)
         full = self._full(batches, step_s, seed)
-        peak_b, reserved_b = map(self._ranks.most, conditions.peak_memory(self._device))
+        peak_b, reserved_b = map(self.ranks.most, conditions.peak_memory(self._device))
         ring = batch_source.ring(self._trainer, batches)
         if len(ring) < batch_source.ring_size(self._trainer.recipe):
             self._flags.append("synth.small_ring")
@@ -186,7 +185,7 @@ class Passes:
         """Go back to the initial weights and let the loader find its own rate again."""
         from_s = time.perf_counter()
         with flags.collector(self._trainer.recipe):
-            self._trainer.rewind(self._ranks.seed(seed))
+            self._trainer.rewind(self.ranks.seed(seed))
             # A pause fills the queue, and the pass would be fed from it.
             batch_source.empty_queue(self._trainer.recipe, batches)
             # A loader that keeps up has its queue again after one round of its processes; without
@@ -197,7 +196,7 @@ class Passes:
 
     def _warm_up(self, batches: Iterator[Sequence[Tensor]]) -> tuple[contracts.Warmup, float]:
         """Step until steady; returns how it went and the mean step time that it ended with."""
-        first_step_s = self._ranks.most(self._first_step(self._first_batches(batches)))
+        first_step_s = self.ranks.most(self._first_step(self._first_batches(batches)))
         read = conditions.reader(self._device)
         rule = WarmupRule(self.protocol, read, self._workers, self._cycle)
         block = max(self.protocol.block_min_steps, self._workers)
@@ -251,10 +250,10 @@ class Passes:
         with flags.collector(self._trainer.recipe):
             host_s = loop.unhindered_s(self._trainer, ring)
             scale = self._trainer.scale
-            self._trainer.rewind(self._ranks.seed(seed))
+            self._trainer.rewind(self.ranks.seed(seed))
             # FULL may have been much slower, so these steps tell how long a block has to be.
             refill = loop.run(self._trainer, ring, after(REFILL_STEPS))
-            step_s = self._ranks.most(statistics.fmean(refill.times.step))
+            step_s = self.ranks.most(statistics.fmean(refill.times.step))
             block = block_length(step_s, self.protocol, cycle=self._cycle)
             rule = StopRule(self.protocol, block)
             timed = self._run(ring, "synth", rule, block, self._clock)
@@ -269,7 +268,7 @@ class Passes:
         block_steps: int,
         clock: sm_clock.SpanClock = _NO_CLOCK,
     ) -> loop.TimedPass:
-        return self._ranks.run(self._trainer, feed, self.watched(phase, rule), block_steps, clock)
+        return self.ranks.run(self._trainer, feed, self.watched(phase, rule), block_steps, clock)
 
     def _summary(
         self, name: str, timed: loop.TimedPass, rule: StopRule, scale: float

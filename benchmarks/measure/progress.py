@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 import time
@@ -83,7 +82,9 @@ class Reporter:
                 self._send()
 
     def _hangs(self) -> bool:
-        patience_s = PATIENCE_S.get(self._last.phase, math.inf)
+        patience_s = PATIENCE_S.get(self._last.phase)
+        if patience_s is None:
+            return False
         if self._place is not None and self._place.patience_s is not None:
             patience_s = self._place.patience_s
         return time.monotonic() - self._heard_at_s > patience_s

@@ -82,7 +82,10 @@ class _Blocks:
     def ranks(self) -> tuple[RankTimes, ...]:
         """Each rank's own times, means over all steps."""
         steps = len(self.times.step)
-        sums = ([sum(kind) / steps for kind in zip(*one, strict=True)] for one in zip(*self.own, strict=True))
+        sums = (
+            [sum(kind) / steps for kind in zip(*one, strict=True)]
+            for one in zip(*self.own, strict=True)
+        )
         return tuple(RankTimes(step_s=step, stall_s=max(0.0, stall)) for step, stall in sums)
 
 
@@ -117,7 +120,9 @@ class Gang(Solo):
         while not over:
             drain(trainer.device)
             self.meet()
-            timed.append(loop.run(trainer, feed, _after(block_steps), clock, LEAD_STEPS, LEAD_STEPS))
+            timed.append(
+                loop.run(trainer, feed, _after(block_steps), clock, LEAD_STEPS, LEAD_STEPS)
+            )
             slowest = blocks.take(self._of_all(_counted(timed[-1])))
             for number in range(block_steps):
                 for name in _LISTS:

@@ -199,10 +199,9 @@ class _Session:
 
     def _passes(self, trainer: Trainer, *more: Any) -> Passes:
         ours = not catalog.is_user_model(self._case.workload)
-        protocol = self._spec.protocol
-        return Passes(
-            trainer, protocol, self._reporter, *more, anywhere=ours, ranks=self._ranks
-        )
+        passes = Passes(trainer, self._spec.protocol, self._reporter, *more, anywhere=ours)
+        passes.ranks = self._ranks
+        return passes
 
     def _result(self, trainer: Trainer, item: str, **measured: Any) -> contracts.Result:
         recipe = trainer.recipe

@@ -39,6 +39,13 @@ def worker(
     *,
     url: options.Url = options.DEFAULT_URL,
     device: options.WorkerDevice = "auto",
+    gpus: Annotated[
+        str,
+        typer.Option(
+            envvar="THROUGHLINE_GPUS",
+            help="GPUs to offer together, such as 0,1; on a CPU as many processes.",
+        ),
+    ] = "",
     name: Name = "",
     once: Annotated[bool, typer.Option("--once", help="End when there is no work.")] = False,
     state_dir: options.StateDir = options.DEFAULT_STATE_DIR,
@@ -54,6 +61,7 @@ def worker(
     given = {
         "THROUGHLINE_URL": url,
         "THROUGHLINE_DEVICE": device,
+        "THROUGHLINE_GPUS": gpus,
         "THROUGHLINE_WORKER_NAME": name,
         "THROUGHLINE_ONCE": "true" if once else "",
         "THROUGHLINE_STATE_DIR": str(state_dir),

@@ -87,12 +87,13 @@ def rank(series: Sequence[Series], known: KnownOfCases, now: datetime) -> list[R
 
 
 def sizes(case: Case) -> dict[str, str]:
-    """Return the axes that make it another training: the batch, and sizes of its samples."""
+    """Return the axes that make it another training: the batch, sizes of its samples, devices."""
     known = catalog.axes()
     return {
         name: value
         for name, value in case.axes.items()
-        if name in {"batch", "lengths"} or (name in known and known[name].size)
+        if name in {"batch", "lengths"}
+        or (name in known and (known[name].size or known[name].role == "devices"))
     }
 
 

@@ -34,7 +34,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import JobState
+from benchmarks.contracts import GPUS, JobState
 from service.database.prepared import Prepared, Runner, session_on
 from service.database.session import alone
 from service.models import Eligibility, Job, LabelSet, WorkerRow
@@ -247,8 +247,13 @@ def hides(row: Row[Any]) -> bool:
 
 
 def meets(has: Mapping[str, str] | None, required: Mapping[str, str]) -> bool:
-    """Return True if a worker's labels include all those that jobs require."""
-    return required.items() <= (has or {}).items()
+    """Return True if a worker's labels include all that jobs require; of GPUs more will do."""
+    has, rest = has or {}, dict(required)
+    asked = rest.pop(GPUS, "1")
+    offered = has.get(GPUS, "1")
+    numbers = asked.isdecimal() and offered.isdecimal()
+    enough = int(offered) >= int(asked) if numbers else offered == asked
+    return enough and rest.items() <= has.items()
 
 
 def _insert(session: Session, pairs: Sequence[tuple[str, str]], bound: Place) -> None:

@@ -32,7 +32,7 @@ MOST_CHANGES = 2
 AUTO = "auto"
 """The preset under which cases wait whose device is not known."""
 _NOT_VARIED = ("batch", "lengths", "kernel")
-"""Another training, two of them; a name that only the workload knows."""
+"""Another training, two of them; a name that only the workload knows. Nor are devices varied."""
 
 
 def explore(session: Session, request: SubmissionRequest, budget_s: float, now: datetime) -> int:
@@ -87,7 +87,7 @@ def candidates(best: Case, device: str) -> Iterator[Case]:
     moves = [
         (name, value)
         for name, axis in catalog.axes().items()
-        if not axis.size and name not in _NOT_VARIED
+        if not axis.size and axis.role != "devices" and name not in _NOT_VARIED
         for value in axis.values
         if value != best.axes.get(name, axis.default)
     ]

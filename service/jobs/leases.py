@@ -164,8 +164,8 @@ def _requirements(
     session: Session, specs: Sequence[JobSpec]
 ) -> tuple[list[str], dict[str, dict[str, str]]]:
     """The digest of each spec's requirement set; and the sets that nobody had asked for before."""
-    digests = [record.facts_digest(spec.requires) for spec in specs]
-    asked = {digest: spec.requires for digest, spec in zip(digests, specs, strict=True)}
+    digests = [record.facts_digest(spec.needs) for spec in specs]
+    asked = {digest: spec.needs for digest, spec in zip(digests, specs, strict=True)}
     new = {
         digest: labels
         for digest, labels in asked.items()

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from sqlalchemy import Row, and_, exists, or_, select
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import FINAL_STATES, Status
+from benchmarks.contracts import FINAL_STATES, Status, needed_gpus
 from benchmarks.contracts.pins import needed_by, pins_of
 from service.history.record import facts_digest
 from service.jobs.requests import SubmissionRequest
@@ -80,7 +80,9 @@ def _is_measured(replicates: Sequence[_JobRow]) -> bool:
 
 def _jobs(session: Session, request: SubmissionRequest) -> Sequence[_JobRow]:
     """The jobs of the newest such submissions with their results, the newest submission first."""
-    digest = facts_digest(request.requires | needed_by(request.revision))
+    named = request.requires | needed_by(request.revision)
+    asked = [*request.cases, *([request.case] if request.case else [])]
+    digests = {facts_digest(needed_gpus(case) | named) for case in asked} or {facts_digest(named)}
     of_it = (
         select(Submission.id)
         .where(
@@ -88,7 +90,7 @@ def _jobs(session: Session, request: SubmissionRequest) -> Sequence[_JobRow]:
             Submission.suite == request.suite,
             Submission.source == request.source,
             Submission.project == (request.project or ""),
-            exists().where(Job.submission_id == Submission.id, Job.requires == digest),
+            exists().where(Job.submission_id == Submission.id, Job.requires.in_(digests)),
         )
         .order_by(Submission.id.desc())
         .limit(_LOOKED_AT)

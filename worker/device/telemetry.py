@@ -189,9 +189,10 @@ def _capped(telemetry: contracts.Telemetry) -> bool:
 
 
 def _samples(replicate: contracts.Replicate) -> list[contracts.Sample]:
-    """Power, clock and energy per item over the FULL pass, as far as the device tells them."""
+    """Power, clock and energy per item over the FULL pass, as far as the device tells them; of a
+    gang the clock alone, for the readings are of one GPU."""
     telemetry, samples = replicate.telemetry.get("full"), _clocked(replicate)
-    if telemetry is None:
+    if telemetry is None or len(replicate.full.ranks) > 1:
         return samples
     if power := telemetry.channels.get("power_w"):
         samples.append(sample("power", fmean(power.values())))

@@ -25,7 +25,8 @@ import sys
 from benchmarks.exits import NO_DEVICE
 from benchmarks.measure.device import choose
 try:
-    choose(sys.argv[1])
+    for device in sys.argv[1:]:
+        choose(device)
 except RuntimeError as error:
     sys.stderr.write(str(error).partition("\\n")[0])
     sys.exit(NO_DEVICE)
@@ -55,7 +56,7 @@ def obstacle(settings: Settings, goes_on: GoesOn) -> str | None:
 def ask(
     settings: Settings, program: str, goes_on: GoesOn = always
 ) -> subprocess.CompletedProcess[str] | None:
-    """Run ``program``, told the device, with the Python of ``settings``.
+    """Run ``program``, told the devices, with the Python of ``settings``.
 
     None once ``goes_on`` returns False.
 
@@ -64,7 +65,7 @@ def ask(
         OSError: it cannot be started.
     """
     asked = subprocess.Popen(
-        [*die_with_parent.tied(), settings.python, "-c", program, settings.device],
+        [*die_with_parent.tied(), settings.python, "-c", program, *settings.devices],
         env=child_environment(settings),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -46,7 +46,7 @@ def as_submitted(job: JobFacts) -> Iterator[Breach]:
     of_spec = {
         "case_key": spec.case.key,
         "revision": spec.revision,
-        "requires": record.facts_digest(spec.requires),
+        "requires": record.facts_digest(spec.needs),
         "rank": -spec.priority,
         "rerun_of": spec.rerun_of,
     }

@@ -1,0 +1,334 @@
+"""Real ranks on the CPU: they train as one process would, and fall together."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import islice
+from pathlib import Path
+
+import psutil
+import pytest
+
+from benchmarks import lead
+from benchmarks.catalog import catalog
+from benchmarks.contracts import Case, ProcessSpec, Protocol, Result, Status
+from benchmarks.measure.batch_source import EndlessShuffle
+
+ROOT = Path(__file__).parents[2]
+GANG = {"gpus": "2", "parallel": "ddp"}
+BRIEF = Protocol(
+    warmup_min_steps=4,
+    warmup_min_s=0.05,
+    warmup_max_steps=12,
+    window_min_s=0.1,
+    window_max_s=0.5,
+    window_min_steps=4,
+    window_min_blocks=2,
+    block_min_steps=2,
+    block_min_s=0.01,
+    settle_max_s=0.0,
+)
+PATIENCE_S, SILENT_S = 3.0, 8.0
+MODEL = """
+import os
+import signal
+import time
+
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+from benchmarks.workload import Recipe
+
+PRESETS = {"tiny": {"batch": 8}}
+FAULT, AT = os.environ["FAULT"], 20
+steps = 0
+
+
+def loss(model, batch):
+    global steps
+    steps += 1
+    if os.environ["RANK"] == "1" and steps >= AT:
+        fail()
+    return model(batch[0]).square().mean()
+
+
+def fail():
+    if FAULT == "raises":
+        raise ValueError("the data is bad")
+    if FAULT == "is killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if FAULT == "stops":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if FAULT == "ends":
+        os._exit(3)
+    if FAULT == "takes too much":
+        torch.empty(2**50)
+    while FAULT == "hangs":
+        time.sleep(0.1)
+
+
+def build(size, context):
+    return Recipe(
+        model=nn.Linear(64, 64),
+        loss=loss,
+        optimizer=torch.optim.SGD,
+        parameters=nn.Module.parameters,
+        optimizer_options={"lr": 1e-3},
+        dataset=TensorDataset(torch.randn(64, 64)),
+        batch=size["batch"],
+        loader_options={"num_workers": 1},
+    )
+"""
+
+
+@pytest.fixture(autouse=True)
+def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ganged.py").write_text(MODEL)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(tmp_path)]))
+    monkeypatch.setenv("THROUGHLINE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    monkeypatch.setenv("FAULT", "none")
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
+def spec(workload: str = "ganged:build", **axes: str) -> ProcessSpec:
+    case = catalog.normalise(Case(workload=workload, axes={**GANG, **axes}))
+    return ProcessSpec(case=case, protocol=BRIEF, device="cpu")
+
+
+def measured(asked: ProcessSpec) -> Result:
+    return Result.model_validate_json(lead.measured(asked, PATIENCE_S, SILENT_S))
+
+
+def ranks_below(pid: int) -> list[psutil.Process]:
+    return [one for one in psutil.Process(pid).children(recursive=True) if _is_a_rank(one)]
+
+
+def _is_a_rank(process: psutil.Process) -> bool:
+    try:
+        return "benchmarks" in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def left_of(place: Path) -> list[psutil.Process]:
+    """Processes of a gang that began in ``place``, wherever they hang now."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("THROUGHLINE_CACHE_DIR") == str(place / "cache"):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return [one for one in found if one.pid != os.getpid() and _lives(one)]
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def gone_within(place: Path, limit_s: float) -> list[psutil.Process]:
+    until_s = time.monotonic() + limit_s
+    while (left := left_of(place)) and time.monotonic() < until_s:
+        time.sleep(0.05)
+    return left
+
+
+def test_two_ranks_give_one_result_that_counts_the_items_of_both(tmp_path: Path) -> None:
+    result = measured(spec())
+    assert result.status is Status.OK, result.reason
+    assert result.batch_items == 16
+    (replicate,) = result.replicates
+    for timed in (replicate.full, replicate.synth):
+        assert len(timed.ranks) == 2
+        step_s = sum(timed.step_trace.values()) / timed.steps
+        assert max(rank.step_s for rank in timed.ranks) <= step_s * (1 + 1e-5)
+        assert timed.rate == pytest.approx(16 / step_s, rel=1e-4)
+        assert timed.steps % timed.block_steps == 0
+    assert lead.ONE_PROCESS_ONLY not in result.flags
+    assert not gone_within(tmp_path, 6.0)
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "why"),
+    [
+        ("raises", Status.RUNTIME_ERROR, "Rank 1 of 2: ValueError: the data is bad"),
+        ("is killed", Status.CRASHED, "Rank 1 of 2: It was killed by SIGKILL"),
+        ("ends", Status.RUNTIME_ERROR, "Rank 1 of 2: It ended with exit code 3"),
+        ("takes too much", Status.OOM, "Rank 1 of 2: A batch of 8 does not fit"),
+    ],
+)
+def test_all_ranks_fall_within_seconds_and_the_reason_is_the_first_ones(
+    fault: str, status: Status, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULT", fault)
+    result = measured(spec())
+    left = gone_within(tmp_path, 6.0)  # loaders look for their parent every five seconds
+    assert (result.status, result.samples, result.replicates) == (status, (), ())
+    assert result.reason.startswith(why)
+    assert not left
+
+
+@pytest.mark.parametrize("fault", ["hangs", "stops"])
+def test_a_rank_that_hangs_is_named_and_ends_all(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULT", fault)
+    began_s = time.monotonic()
+    result = measured(spec())
+    assert result.status is Status.TIMEOUT
+    assert result.reason.startswith("Rank 1 of 2: It hangs"), result.reason
+    assert time.monotonic() - began_s < 60
+    assert not result.samples
+    assert not gone_within(tmp_path, 6.0)
+
+
+def test_a_lead_that_is_killed_takes_all_ranks_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULT", "hangs")
+    words = [sys.executable, "-m", "benchmarks", "ganged:build", "gpus=2", "parallel=ddp"]
+    child = subprocess.Popen(
+        [*words, "--device", "cpu"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        assert child.stderr is not None
+        for line in child.stderr:  # both run by then
+            if line.startswith(b"warmup"):
+                break
+        assert len(ranks_below(child.pid)) >= 2
+        os.kill(child.pid, signal.SIGKILL)
+        printed, _ = child.communicate(timeout=20)
+    finally:
+        child.kill()
+    assert printed == b""
+    assert not gone_within(tmp_path, 7.0)
+
+
+def test_ranks_share_the_order_of_one_process() -> None:
+    def first(count: int, *share: int) -> list[int]:
+        return list(islice(EndlessShuffle(10, 3, *share), count))
+
+    assert sorted(first(9, 0, 2) + first(9, 1, 2)) == sorted(first(18))
+    assert first(9, 1, 2) == first(18)[1::2]
+
+
+TRAIN = """
+import json, sys
+from pathlib import Path
+import torch
+from benchmarks.contracts import Case, GangRank
+from benchmarks.data.cache import cache_folder
+from benchmarks.measure import batch_source, ranks
+from benchmarks.measure.session import build
+from benchmarks.measure.trainer import Trainer
+from benchmarks.workload import Context
+
+case, rank, world, folder = json.loads(sys.argv[1])
+device = torch.device("cpu")
+recipe = build(Case.model_validate(case), Context(device, cache_folder(), seed=5))
+place = GangRank(rank=rank, world=world, rendezvous=Path(folder) / "met")
+gang = ranks.Gang(place, device, lambda: None) if "parallel" in case["axes"] else ranks.Solo()
+trainer = Trainer(recipe, device)
+batches = batch_source.batches(recipe, 5, rank)
+losses = [float(trainer.step(trainer.place(next(batches)))) for _ in range(12)]
+print(json.dumps([losses, float(sum(p.double().sum() for p in trainer.model.parameters()))]))
+gang.leave()
+"""
+
+
+def trained(folder: Path, world: int, **axes: str) -> list[tuple[list[float], float]]:
+    """Losses and the sum of the weights after twelve steps, of each rank."""
+    folder.mkdir()
+    case = {"workload": "nanogpt", "preset": "tiny", "axes": axes}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", TRAIN, json.dumps([case, rank, world, str(folder)])],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        for rank in range(world)
+    ]
+    printed = [process.communicate(timeout=120)[0] for process in processes]
+    return [tuple(json.loads(one.splitlines()[-1])) for one in printed]
+
+
+@pytest.fixture(scope="module")
+def cached(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("data")
+
+
+def test_two_ranks_train_as_one_process_with_twice_the_batch(
+    tmp_path: Path, cached: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("THROUGHLINE_CACHE_DIR", str(cached))
+    ((alone, weights),) = trained(tmp_path / "alone", 1, batch="4")
+    of_ranks = trained(tmp_path / "two", 2, batch="2", **GANG)
+    shared = trained(tmp_path / "strong", 2, batch="4", scaling="strong", **GANG)
+    parts = trained(tmp_path / "parts", 2, batch="2", accumulation="2", **GANG)
+    for gang in (of_ranks, shared, parts):
+        together = [sum(pair) / 2 for pair in zip(*(losses for losses, _ in gang), strict=True)]
+        assert together == pytest.approx(alone, rel=1e-5)
+        assert [end for _, end in gang] == pytest.approx([weights] * 2, rel=1e-5)
+    assert alone[-1] < alone[0], "it learns, so the comparison says something"
+
+
+def test_one_rank_computes_what_a_process_without_a_gang_does(
+    tmp_path: Path, cached: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("THROUGHLINE_CACHE_DIR", str(cached))
+    alone = trained(tmp_path / "alone", 1, batch="4")
+    assert trained(tmp_path / "gang", 1, batch="4", parallel="ddp") == alone
+
+
+@pytest.mark.parametrize(
+    ("axes", "why"),
+    [
+        ({"gpus": "2"}, "gpus=2 needs parallel=ddp, and this case has parallel=none."),
+        ({"scaling": "strong"}, "scaling=strong needs gpus=2 or 4 or 8, and this case has gpus=1."),
+        ({**GANG, "graphs": "on"}, "parallel=ddp needs graphs=off, and this case has graphs=on."),
+        ({**GANG, "lengths": "real"}, "parallel=ddp needs lengths=preset, and this case has"),
+        ({**GANG, "batch": "auto"}, "batch=auto needs parallel=none, and this case has"),
+    ],
+)
+def test_a_combination_that_no_gang_runs_is_refused(axes: dict[str, str], why: str) -> None:
+    with pytest.raises(catalog.Refused) as refused:
+        catalog.normalise(Case(workload="nanogpt", axes=axes), "cuda")
+    assert str(refused.value).startswith(why)
+
+
+def test_a_batch_that_ranks_cannot_share_is_refused() -> None:
+    result = measured(spec("nanogpt", batch="3", scaling="strong"))
+    assert result.status is Status.UNSUPPORTED
+    assert result.reason == (
+        "scaling=strong needs a batch that 2 GPUs can share, and this case has 3."
+    )
+
+
+def test_a_speed_up_is_told_against_as_many_gpus() -> None:
+    case = Case(workload="nanogpt", axes={**GANG, "precision": "bf16", "workers": "4"})
+    assert catalog.baseline(case).axes == {**GANG, "workers": "4"}
+
+
+def test_passes_beside_timing_are_left_out_and_the_result_says_so() -> None:
+    asked = spec()
+    profiled = asked.protocol.model_copy(update={"parity": True, "profile": True})
+    result = measured(asked.model_copy(update={"protocol": profiled}))
+    assert result.status is Status.OK, result.reason
+    assert lead.ONE_PROCESS_ONLY in result.flags
+    assert result.parity is None
+
+
+def test_a_gang_of_more_gpus_than_offered_is_refused() -> None:
+    with pytest.raises(catalog.Refused, match="gpus=2 needs a worker that offers 2 GPUs"):
+        lead.measured(spec().model_copy(update={"devices": ("cpu",)}))
