@@ -158,7 +158,7 @@ def _measured(spec: ProcessSpec, waited_s: float | None) -> str:
 
     import_s = time.perf_counter() - from_s
     try:
-        device = choose(spec.device)
+        device = choose(spec.device, spec.gang.rank if spec.gang else 0)
     except RuntimeError as error:
         raise NoDevice(str(error).partition("\n")[0]) from error
     with Reporter(spec.events_fd, spec.case.key, spec.gang) as reporter:

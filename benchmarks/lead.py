@@ -25,7 +25,6 @@ from pydantic import ValidationError
 from benchmarks import contracts, die_with_parent
 from benchmarks.catalog.catalog import Refused
 from benchmarks.contracts import ProcessSpec, RankEvent, Result, Status
-from benchmarks.cpus import usable_cpus
 from benchmarks.exits import NO_DEVICE, NoDevice
 from benchmarks.progress_bar import ProgressBar
 
@@ -131,19 +130,17 @@ def _ranks(spec: ProcessSpec, folder: Path, patience_s: float | None) -> Iterato
         yield ranks
 
 
-def _devices(spec: ProcessSpec) -> Sequence[str]:
-    """The device of each rank."""
+def _devices(spec: ProcessSpec) -> Sequence[str | None]:
+    """The device of each rank; None: a rank takes the GPU of its number, if there are any."""
     world = spec.case.gpus
     if spec.devices is not None:
         if len(spec.devices) < world:
             raise Refused(f"gpus={world} needs a worker that offers {world} GPUs.")
         return spec.devices[:world]
-    kind, _, first = (spec.device or "auto").partition(":")
-    if kind == "cpu":
-        return ["cpu"] * world
-    if kind == "auto" and not Path("/proc/driver/nvidia").exists():
-        return ["cpu"] * world
-    return [f"cuda:{int(first or 0) + number}" for number in range(world)]
+    if spec.device is None or spec.device == "cpu":
+        return [spec.device] * world
+    first = int(spec.device.partition(":")[2] or 0)
+    return [f"cuda:{first + number}" for number in range(world)]
 
 
 def _started(spec: ProcessSpec, leader: int, undo: ExitStack) -> _Rank:
@@ -160,7 +157,7 @@ def _started(spec: ProcessSpec, leader: int, undo: ExitStack) -> _Rank:
             [*die_with_parent.tied(), sys.executable, "-m", "benchmarks", "-"],
             stdin=stdin,
             stdout=stdout,
-            env=_environment(spec.gang, spec.device),
+            env=_environment(spec.gang),
             pass_fds=(theirs,),
             process_group=leader,
         )
@@ -172,15 +169,11 @@ def _started(spec: ProcessSpec, leader: int, undo: ExitStack) -> _Rank:
     return _Rank(spec.gang.rank, process, exit_fd, events, stdout, due_s)
 
 
-def _environment(place: contracts.GangRank, device: str | None) -> dict[str, str]:
+def _environment(place: contracts.GangRank) -> dict[str, str]:
     """What a rank inherits: the variables that `torchrun` sets too, and links of this host only."""
     own = {"RANK": place.rank, "LOCAL_RANK": place.rank, "WORLD_SIZE": place.world}
     links = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
-    environment = links | os.environ | {name: str(value) for name, value in own.items()}
-    if device == "cpu":  # together they have as many threads as one process would have
-        threads = int(environment.get("OMP_NUM_THREADS") or usable_cpus())
-        environment["OMP_NUM_THREADS"] = str(max(1, threads // place.world))
-    return environment
+    return links | os.environ | {name: str(value) for name, value in own.items()}
 
 
 def _watch(

@@ -12,8 +12,9 @@ import torch
 from benchmarks.cpus import beside, listed
 
 
-def choose(name: str | None) -> torch.device:
-    """Make ``name`` (``cpu``, ``cuda``, ``cuda:1``) this process's device; by default a GPU if any.
+def choose(name: str | None, rank: int = 0) -> torch.device:
+    """Make ``name`` (``cpu``, ``cuda``, ``cuda:1``) this process's device; by default a GPU if any,
+    the one with the number of the ``rank``.
 
     It becomes the *current* device too: events, streams and the loader's pinning thread act on the
     current device, whatever device the tensors are on.
@@ -21,7 +22,7 @@ def choose(name: str | None) -> torch.device:
     Raises:
         RuntimeError: torch cannot use that device.
     """
-    device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+    device = torch.device(name or (f"cuda:{rank}" if torch.cuda.is_available() else "cpu"))
     if device.type != "cuda":
         return device
     device, seen = torch.device("cuda", device.index or 0), torch.cuda.device_count()

@@ -96,6 +96,8 @@ class Gang(Solo):
         """Wait for all ranks. ``passed`` counts the places where they meet."""
         self.rank, self._world, self._passed = place.rank, place.world, passed
         own = device if device.type == "cuda" else None
+        if own is None:  # together they have as many threads as one process would have
+            torch.set_num_threads(max(1, torch.get_num_threads() // place.world))
         dist.init_process_group(
             "nccl" if own else "gloo",
             init_method=f"file://{place.rendezvous}",

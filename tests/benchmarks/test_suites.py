@@ -63,9 +63,10 @@ def test_each_case_of_a_night_is_one_factor_from_a_baseline(workload: str) -> No
 def test_a_night_varies_every_axis_that_changes_a_step_and_most_from_both_baselines() -> None:
     """Not the sizes, which are another training, and shapes that follow from them, nor the
     allocator, which changes room, not speed, while memory is enough, nor kernels, which a user's
-    own model brings."""
+    own model brings, nor devices: a night is one GPU's."""
     sizes = {"batch", "lengths", "dynamic"}
     sizes |= {name for name, axis in catalog.axes().items() if axis.size}
+    sizes |= {name for name, axis in catalog.axes().items() if axis.role == "devices"}
     nights = [_night(workload) for workload in _TUNED]
     from_plain = {axis for plain, _, others in nights for axis in _factors(plain, others)}
     from_tuned = {axis for _, tuned, others in nights for axis in _factors(tuned, others)}
