@@ -1,11 +1,14 @@
 """Measures a gang: starts a process for each rank, watches all, and returns their one Result.
 
+One GPU alone is measured in the same launch, so that the scaling efficiency is of one moment.
+
 The ranks are one process group and die with this process. When one of them ends, hangs or runs out
 of memory, all are killed, and the Result gives the reason of that rank. Nothing is started again.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import selectors
 import signal
@@ -24,6 +27,7 @@ from pydantic import ValidationError
 
 from benchmarks import contracts, die_with_parent
 from benchmarks.catalog.catalog import Refused
+from benchmarks.catalog.metrics import sample
 from benchmarks.contracts import ProcessSpec, RankEvent, Result, Status
 from benchmarks.exits import NO_DEVICE, NoDevice
 from benchmarks.progress_bar import ProgressBar
@@ -34,10 +38,15 @@ START_S = 120.0
 """The same before a rank's first sign: torch loads from a cold disk."""
 SETTLE_S = 1.0
 """When a rank fails, others may lose it before its own end is seen: the first is looked for."""
+EXIT_S = 10.0
+"""Longest wait for the ends of ranks whose Results are out."""
 TICK_S = 0.25
 LONGEST_EVENT_B = 65_536
 ONE_PROCESS_ONLY = "timing_only"
 """Flag of a Result that lacks the passes beside timing, which are of one process so far."""
+NOT_ALONE = "not_alone"
+"""Flag of a Result without a scaling efficiency, as one GPU alone could not be measured."""
+_OF_DEVICES = frozenset({"gpus", "parallel", "scaling"})
 
 
 @dataclass
@@ -53,6 +62,8 @@ class _Rank:
     """On CLOCK_MONOTONIC, when its next sign of life is late."""
     heard: RankEvent | None = None
     pending: bytes = b""
+    is_done: bool = False
+    """Its Result is out."""
 
     @property
     def position(self) -> int:
@@ -79,7 +90,8 @@ class _Watched:
 
 
 def measured(spec: ProcessSpec, patience_s: float | None = None, silent_s: float = SILENT_S) -> str:
-    """Measure ``spec`` with a rank on each of its GPUs; return the Result as a line of JSON.
+    """Measure ``spec`` with a rank on each of its GPUs, and one GPU alone beside it; return the
+    Result as a line of JSON.
 
     Args:
         spec: a case of a gang.
@@ -92,42 +104,38 @@ def measured(spec: ProcessSpec, patience_s: float | None = None, silent_s: float
     """
     if spec.duet is not None:
         raise Refused("The two sides of a pair cannot be measured in turn by several processes.")
-    with (
-        ExitStack() as bar,
-        tempfile.TemporaryDirectory(prefix="tl-gang-") as folder,
-        _ranks(spec, Path(folder), patience_s) as ranks,
-    ):
+    told: dict[bool, Result] = {}
+    with ExitStack() as bar:
         shown = bar.enter_context(ProgressBar(spec.case.key)) if spec.events_fd is None else None
-        watched = _watch(ranks, spec.events_fd, shown, silent_s)
-    if not watched.failures:
-        return _finished(spec, Result.model_validate_json(watched.results[0])).model_dump_json()
-    return _failed(spec, _cause(watched.failures), len(ranks)).model_dump_json()
+        for case, devices in rounds(spec):
+            of = spec.model_copy(update={"case": case, "protocol": spec.protocol.timing_only()})
+            with (
+                tempfile.TemporaryDirectory(prefix="tl-gang-") as folder,
+                _ranks(of, devices, Path(folder), patience_s) as ranks,
+            ):
+                watched = _watch(ranks, spec.events_fd, shown, silent_s)
+            result = _result(of, watched, len(devices))
+            told[case.is_of_gang] = result
+            if case.is_of_gang and result.status is not Status.OK:
+                break
+    return _finished(spec, told[True], told.get(False)).model_dump_json()
 
 
-@contextmanager
-def _ranks(spec: ProcessSpec, folder: Path, patience_s: float | None) -> Iterator[list[_Rank]]:
-    """Start every rank; none of them, nor what they started, is left afterwards."""
-    devices, ranks = _devices(spec), list[_Rank]()
-    with ExitStack() as undo:
-        undo.callback(_kill, ranks)
-        for number, device in enumerate(devices):
-            place = contracts.GangRank(
-                rank=number,
-                world=len(devices),
-                rendezvous=folder / "rendezvous",
-                patience_s=patience_s,
-            )
-            part = spec.model_copy(
-                update={
-                    "device": device,
-                    "devices": None,
-                    "gang": place,
-                    "trace": None,
-                    "protocol": spec.protocol.timing_only(),
-                }
-            )
-            ranks.append(_started(part, ranks[0].process.pid if ranks else 0, undo))
-        yield ranks
+Round = tuple[contracts.Case, Sequence[str | None]]
+"""A case, and the device of each of its ranks."""
+
+
+def rounds(spec: ProcessSpec) -> Sequence[Round]:
+    """What one launch measures: the gang, and the same training without a wrapper on one of its
+    GPUs. Their order, and which GPU it is, change with the seed, so from replicate to replicate."""
+    devices = _devices(spec)
+    gang: Round = (spec.case, devices)
+    if len(devices) == 1:
+        return (gang,)
+    kept = {name: value for name, value in spec.case.axes.items() if name not in _OF_DEVICES}
+    turn = spec.seed // 2 % len(devices)
+    alone: Round = (spec.case.model_copy(update={"axes": kept}), devices[turn : turn + 1])
+    return (gang, alone) if spec.seed % 2 == 0 else (alone, gang)
 
 
 def _devices(spec: ProcessSpec) -> Sequence[str | None]:
@@ -141,6 +149,27 @@ def _devices(spec: ProcessSpec) -> Sequence[str | None]:
         return [spec.device] * world
     first = int(spec.device.partition(":")[2] or 0)
     return [f"cuda:{first + number}" for number in range(world)]
+
+
+@contextmanager
+def _ranks(
+    spec: ProcessSpec, devices: Sequence[str | None], folder: Path, patience_s: float | None
+) -> Iterator[list[_Rank]]:
+    """Start every rank; none of them, nor what they started, is left afterwards."""
+    ranks: list[_Rank] = []
+    with ExitStack() as undo:
+        undo.callback(_kill, ranks)
+        for number, device in enumerate(devices):
+            place = contracts.GangRank(
+                rank=number,
+                world=len(devices),
+                rendezvous=folder / "rendezvous",
+                patience_s=patience_s,
+            )
+            own = {"device": device, "devices": None, "gang": place, "trace": None}
+            leader = ranks[0].process.pid if ranks else 0
+            ranks.append(_started(spec.model_copy(update=own), leader, undo))
+        yield ranks
 
 
 def _started(spec: ProcessSpec, leader: int, undo: ExitStack) -> _Rank:
@@ -180,7 +209,7 @@ def _watch(
     ranks: Sequence[_Rank], events_fd: int | None, bar: ProgressBar | None, silent_s: float
 ) -> _Watched:
     """Wait until all ranks have ended well, or one has not and the others had time to show it."""
-    watched, until_s = _Watched(), float("inf")
+    watched, until_s = _Watched(), math.inf
     with selectors.DefaultSelector() as selector:
         running = {rank.number: rank for rank in ranks}
         for rank in ranks:
@@ -191,18 +220,20 @@ def _watch(
                 rank = key.data
                 if key.fd == rank.exit_fd:
                     selector.unregister(rank.exit_fd)
-                    running.pop(rank.number)
-                    _note_end(watched, rank)
+                    _note_end(watched, running.pop(rank.number))
                 elif not _heard(rank, silent_s):
                     selector.unregister(rank.events_fd)
                 elif rank.number == 0 and rank.heard is not None:
                     _tell(rank.heard, events_fd, bar)
-            late = any(rank.due_s < time.monotonic() for rank in running.values())
-            if late and not watched.failures:
-                watched.failures.append(_hanging(list(running.values())))
+            for rank in running.values():
+                _note_result(watched, rank)
+            silent = [one for one in running.values() if not one.is_done]
+            if not watched.failures and any(one.due_s < time.monotonic() for one in silent):
+                watched.failures.append(_hanging(silent))
                 return watched
-            if watched.failures:
-                until_s = min(until_s, time.monotonic() + SETTLE_S)
+            if watched.failures or not silent:
+                patience_s = SETTLE_S if watched.failures else EXIT_S
+                until_s = min(until_s, time.monotonic() + patience_s)
     return watched
 
 
@@ -229,30 +260,44 @@ def _tell(event: RankEvent, events_fd: int | None, bar: ProgressBar | None) -> N
 
 
 def _note_end(watched: _Watched, rank: _Rank) -> None:
-    """Note the Result of a rank that has ended, or why there is none."""
+    """Note the Result of a rank that has ended, or why there is none.
+
+    Raises:
+        NoDevice: it cannot use its device.
+    """
     code = rank.process.wait()
+    _note_result(watched, rank)
+    if rank.is_done:
+        return
     if code == NO_DEVICE:
         raise NoDevice(f"Rank {rank.number} cannot use its device; the line above says why.")
     if code < 0:
-        name = signal.Signals(-code).name
         more = ", most likely because memory ran out" if -code == signal.SIGKILL else ""
-        failure = _Failure(rank.number, Status.CRASHED, f"It was killed by {name}{more}.")
-        watched.failures.append(failure)
-        return
-    rank.stdout.seek(0)
-    line = rank.stdout.read().rstrip().rpartition(b"\n")[2]
-    try:
-        result = Result.model_validate_json(line)
-    except ValidationError:
+        status, sentence = Status.CRASHED, f"It was killed by {signal.Signals(-code).name}{more}."
+    else:
+        status = Status.RUNTIME_ERROR if code else Status.GARBAGE
         sentence = f"It ended with exit code {code} and told no Result."
-        watched.failures.append(_Failure(rank.number, Status.RUNTIME_ERROR, sentence))
+    watched.failures.append(_Failure(rank.number, status, sentence))
+
+
+def _note_result(watched: _Watched, rank: _Rank) -> None:
+    """Note a rank's Result as soon as it is out; the process may take seconds to end."""
+    file = rank.stdout.fileno()
+    if rank.is_done or not (size := os.fstat(file).st_size):
         return
-    if result.status is Status.OK:
-        watched.results[rank.number] = line
+    printed = os.pread(file, size, 0)  # the rank writes at the place where a seek would lead
+    if not printed.endswith(b"\n"):
         return
-    of_a_peer = contracts.PEER_GONE in result.flags
-    failure = _Failure(rank.number, result.status, result.reason, result, of_a_peer)
-    watched.failures.append(failure)
+    line = printed.rstrip().rpartition(b"\n")[2]
+    with suppress(ValidationError):
+        result = Result.model_validate_json(line)
+        rank.is_done = True
+        if result.status is Status.OK:
+            watched.results[rank.number] = line
+            return
+        of_a_peer = contracts.PEER_GONE in result.flags
+        failure = _Failure(rank.number, result.status, result.reason, result, of_a_peer)
+        watched.failures.append(failure)
 
 
 def _hanging(running: Sequence[_Rank]) -> _Failure:
@@ -271,11 +316,26 @@ def _cause(failures: Sequence[_Failure]) -> _Failure:
     return next((one for one in failures if not one.of_a_peer), failures[0])
 
 
-def _finished(spec: ProcessSpec, result: Result) -> Result:
-    """Rank 0's Result as that of the gang; it says so if passes beside timing were left out."""
-    if spec.protocol == spec.protocol.timing_only() and spec.trace is None:
-        return result
-    return result.model_copy(update={"flags": (*result.flags, ONE_PROCESS_ONLY)})
+def _result(spec: ProcessSpec, watched: _Watched, world: int) -> Result:
+    if watched.failures:
+        return _failed(spec, _cause(watched.failures), world)
+    return Result.model_validate_json(watched.results[0])
+
+
+def _finished(spec: ProcessSpec, gang: Result, alone: Result | None) -> Result:
+    """The gang's Result with its scaling efficiency, where one GPU alone could be measured. It says
+    so if passes beside timing were left out."""
+    if gang.status is not Status.OK:
+        return gang
+    flags, samples = list(gang.flags), list(gang.samples)
+    if spec.protocol != spec.protocol.timing_only() or spec.trace is not None:
+        flags.append(ONE_PROCESS_ONLY)
+    if alone is not None and alone.status is Status.OK:
+        reached, single = (one.replicates[0].full.rate for one in (gang, alone))
+        samples.append(sample("scaling_efficiency", reached / (spec.case.gpus * single)))
+    elif alone is not None:
+        flags.append(NOT_ALONE)
+    return gang.model_copy(update={"flags": tuple(flags), "samples": tuple(samples)})
 
 
 def _failed(spec: ProcessSpec, cause: _Failure, world: int) -> Result:

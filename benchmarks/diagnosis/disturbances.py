@@ -91,6 +91,9 @@ FLAGS = {
         "The compiler was to make CUDA graphs and did not for all of the step; its warning is in "
         "the worker's log.",
     ),
+    "not_alone": Flag(
+        Kind.NOTE, "No scaling efficiency of a gang: one GPU alone could not be measured."
+    ),
     "timing_only": Flag(
         Kind.NOTE,
         "Profile, parity and the like were asked for, and are not made of a gang; it was timed.",

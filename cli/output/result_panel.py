@@ -49,6 +49,7 @@ _METRICS = {
     "step_time": "step time",
     "input_stall": "input stall",
     "first_step_time": "first step",
+    "scaling_efficiency": "scaling efficiency",
     "peak_memory": "peak memory",
 }
 

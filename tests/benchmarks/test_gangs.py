@@ -156,6 +156,8 @@ def test_two_ranks_give_one_result_that_counts_the_items_of_both(tmp_path: Path)
         assert timed.rate == pytest.approx(16 / step_s, rel=1e-4)
         assert timed.steps % timed.block_steps == 0
     assert lead.ONE_PROCESS_ONLY not in result.flags
+    (efficiency,) = (s.values[0] for s in result.samples if s.metric == "scaling_efficiency")
+    assert 0.01 < efficiency < 10
     assert not gone_within(tmp_path, 6.0)
 
 
@@ -213,6 +215,21 @@ def test_a_lead_that_is_killed_takes_all_ranks_along(
         child.kill()
     assert printed == b""
     assert not gone_within(tmp_path, 7.0)
+
+
+def test_order_and_place_of_one_gpu_alone_change_from_launch_to_launch() -> None:
+    asked = spec("nanogpt", precision="bf16", scaling="strong")
+    told = []
+    for seed in range(4):
+        update = {"seed": seed, "devices": ("cuda:0", "cuda:1", "cuda:2")}
+        told.append(lead.rounds(asked.model_copy(update=update)))
+    first = [[case.is_of_gang for case, _ in one] for one in told]
+    assert first == [[True, False], [False, True]] * 2
+    alone = [(case, devices) for one in told for case, devices in one if not case.is_of_gang]
+    assert {tuple(case.axes.items()) for case, _ in alone} == {(("precision", "bf16"),)}
+    assert [devices for _, devices in alone] == [("cuda:0",)] * 2 + [("cuda:1",)] * 2
+    single = catalog.normalise(Case(workload="unet", axes={"parallel": "ddp"}))
+    assert len(lead.rounds(ProcessSpec(case=single))) == 1
 
 
 def test_ranks_share_the_order_of_one_process() -> None:

@@ -102,8 +102,7 @@ def test_a_gang_that_is_struck_leaves_no_rank_and_no_half_result(real, worker, s
     with worker(child_command=(), gpus="0,1", silence_s=60.0, data_root=None):
         eventually(lambda: phase_of(real, job) == "full", 150)
         second = next(one for one in ranks() if _environment(one)["RANK"] == "1")
-        struck = second if whom == "a rank" else second.parent()
-        os.kill(struck.pid, signal.SIGKILL)
+        os.kill(second.pid if whom == "a rank" else second.ppid(), signal.SIGKILL)
         eventually(lambda: state_of(real, job) == "failed", 30)
     (result,) = real.get("/results").json()["items"]
     assert result["status"] == "crashed"
