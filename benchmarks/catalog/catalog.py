@@ -221,8 +221,8 @@ def settings(case: Case) -> dict[str, str]:
 def baseline(case: Case) -> Case:
     """The case that a speed-up is told against: the same input and devices, fp32 eager, nothing
     tuned."""
-    steps = {name for name, axis in axes().items() if axis.role == "step"}
-    kept = {name: value for name, value in case.axes.items() if name not in steps}
+    shared = {name for name, axis in axes().items() if axis.role != "step"}
+    kept = {name: value for name, value in case.axes.items() if name in shared}
     return case.model_copy(update={"axes": kept})
 
 
