@@ -47,6 +47,7 @@
       drawCharts();
     });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCharts);
+    matchMedia("print").addEventListener("change", drawCharts); // paper has another width
   }
 
   // -- charts ------------------------------------------------------------------------------

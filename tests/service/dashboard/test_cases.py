@@ -1,4 +1,4 @@
-"""The overview's rows say what is new, against what, and how sure."""
+"""The table of cases says what is new, against what, and how sure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from builders.series import point, series
 
 from benchmarks.contracts import Bottleneck, Case, Direction, Verdict
 from service.dashboard import (
+    cases,
     labels,
-    overview,
     rendering,
     series_pages,
 )
@@ -27,28 +27,28 @@ def case(**axes: str) -> Case:
 def test_the_newest_revision_is_held_against_the_one_before() -> None:
     later = point(2, 0.0).measured_at + timedelta(hours=1)
     again = point(2, 104.0, measured_at=later)
-    told = overview.change(series(point(1, 50.0), point(2, 100.0), again, point(3, 110.0)))
+    told = cases.change(series(point(1, 50.0), point(2, 100.0), again, point(3, 110.0)))
     assert told is not None
     assert told.change == pytest.approx(110 / 104 - 1)
     assert told.verdict.value == "faster"
 
 
 def test_a_shorter_time_is_a_change_for_the_better() -> None:
-    told = overview.change(series(point(1, 2.0), point(2, 1.0), direction=Direction.LOWER))
+    told = cases.change(series(point(1, 2.0), point(2, 1.0), direction=Direction.LOWER))
     assert told is not None
     assert told.change == pytest.approx(0.5)
 
 
 def test_a_first_revision_has_nothing_to_be_compared_with() -> None:
-    assert overview.change(series(point(1, 1.0), point(1, 2.0))) is None
-    assert overview.change(series()) is None
+    assert cases.change(series(point(1, 1.0), point(1, 2.0))) is None
+    assert cases.change(series()) is None
 
 
 def test_a_speed_up_is_over_the_same_input_with_defaults_elsewhere() -> None:
     plain = series(point(1, 100.0), id="a" * 32, case=case(workers="16"))
     fast = series(point(1, 650.0), id="b" * 32, case=case(workers="16", precision="bf16"))
     other = series(point(1, 10.0), id="c" * 32, case=case(workers="2", precision="bf16"))
-    (group,) = overview.groups([fast, other, plain], {})
+    (group,) = cases.groups([fast, other, plain])
     rows = {row.series.id[0]: row for row in group.rows}
     assert rows["b"].speedup
     assert rows["b"].speedup.value == pytest.approx(6.5)
@@ -65,7 +65,7 @@ def test_a_speed_up_is_over_the_baseline_in_the_same_unit() -> None:
         series(point(1, 200.0), id="c" * 32, case=fast),
         series(point(3, 30.0), id="d" * 32, case=fast, unit="sample/s"),
     ]
-    (group,) = overview.groups(found, {})
+    (group,) = cases.groups(found)
     told = {row.series.id[0]: row.speedup.value for row in group.rows if row.speedup}
     assert told == {"c": pytest.approx(2.0), "d": pytest.approx(3.0)}
     assert [row.series.id[0] for row in group.rows if row.is_baseline] == ["a", "b"]
@@ -74,7 +74,7 @@ def test_a_speed_up_is_over_the_baseline_in_the_same_unit() -> None:
 def test_a_speed_up_in_time_is_the_shorter_time() -> None:
     slow = series(point(1, 4.0), direction=Direction.LOWER)
     fast = series(point(1, 2.0), direction=Direction.LOWER, case=case(precision="bf16"))
-    told = overview.speedup(fast, slow)
+    told = cases.speedup(fast, slow)
     assert told
     assert told.value == pytest.approx(2.0)
     assert told.low is not None
@@ -85,13 +85,13 @@ def test_a_speed_up_in_time_is_the_shorter_time() -> None:
 def test_a_speed_up_holds_two_measurements_of_one_revision_together() -> None:
     fast = case(precision="bf16")
     slow = series(point(1, 100.0), point(2, 200.0))
-    told = overview.speedup(series(point(1, 300.0), point(2, 500.0), case=fast), slow)
+    told = cases.speedup(series(point(1, 300.0), point(2, 500.0), case=fast), slow)
     assert told
     assert (told.revision, told.value) == ("r2", pytest.approx(2.5))
-    newer = overview.speedup(series(point(1, 300.0), point(3, 900.0), case=fast), slow)
+    newer = cases.speedup(series(point(1, 300.0), point(3, 900.0), case=fast), slow)
     assert newer
     assert (newer.revision, newer.value) == ("r1", pytest.approx(3.0))
-    assert overview.speedup(series(point(3, 900.0), case=fast), slow) is None
+    assert cases.speedup(series(point(3, 900.0), case=fast), slow) is None
 
 
 @pytest.mark.parametrize(
@@ -106,14 +106,14 @@ def test_a_speed_up_holds_two_measurements_of_one_revision_together() -> None:
 def test_a_speed_up_is_sure_only_with_intervals_over_processes_that_leave_out_one(
     base: SeriesPoint, own: SeriesPoint, sure: bool
 ) -> None:
-    told = overview.speedup(series(own, case=case(precision="bf16")), series(base))
+    told = cases.speedup(series(own, case=case(precision="bf16")), series(base))
     assert told
     assert told.sure is sure
 
 
 def test_a_speed_up_that_may_be_noise_is_grey_and_called_unclear() -> None:
     parts = cast("Any", rendering._templates.get_template("_parts.html").module)
-    told = overview.Speedup(1.01, 0.98, 1.04, "r1", sure=False)
+    told = cases.Speedup(1.01, 0.98, 1.04, "r1", sure=False)
     shown = parts.speedup(told, "r2")
     assert 'class="muted"' in shown
     assert "0.98\u00d7 to 1.04\u00d7" in shown
@@ -128,9 +128,9 @@ def test_a_speed_up_that_may_be_noise_is_grey_and_called_unclear() -> None:
 def test_a_value_and_its_change_are_about_the_same_measurement() -> None:
     later = point(2, 0.0).measured_at + timedelta(hours=1)
     look = point(2, 500.0, measured_at=later, interval="within_run", replicates=1)
-    kept = overview.by_revision(series(point(1, 100.0), point(2, 110.0), look))
+    kept = cases.by_revision(series(point(1, 100.0), point(2, 110.0), look))
     assert [one.value for one in kept.points] == [100.0, 110.0]
-    told = overview.change(kept)
+    told = cases.change(kept)
     assert told
     assert told.contender == kept.points[-1]
 
@@ -138,21 +138,21 @@ def test_a_value_and_its_change_are_about_the_same_measurement() -> None:
 def test_hardware_that_cannot_be_compared_stands_in_groups_of_its_own() -> None:
     here = series(point(1, 1.0))
     there = series(point(1, 1.0), comparability={"hw.gpu.name": "NVIDIA B200"})
-    assert len(overview.groups([here, there], {})) == 2
+    assert len(cases.groups([here, there])) == 2
 
 
 def test_rows_climb_the_ladder_and_shared_settings_are_said_once() -> None:
-    cases = [
+    chosen = [
         case(pinning="on", precision="bf16", compile="default"),
         case(pinning="on", precision="bf16"),
         case(pinning="on", precision="tf32"),
         case(pinning="on"),
     ]
-    found = [series(point(1, 1.0), id=str(n) * 32, case=one) for n, one in enumerate(cases)]
-    (group,) = overview.groups(found, {})
+    found = [series(point(1, 1.0), id=str(n) * 32, case=one) for n, one in enumerate(chosen)]
+    (group,) = cases.groups(found)
     assert group.shared == {"pinning": "on"}
     assert [row.series.id[0] for row in group.rows] == ["3", "2", "1", "0"]
-    assert [s.axis for s in labels.case_settings(cases[0], group.shared)] == [
+    assert [s.axis for s in labels.case_settings(chosen[0], group.shared)] == [
         "precision",
         "compile",
     ]
@@ -167,9 +167,9 @@ def test_only_what_is_a_rate_or_a_time_speeds_up() -> None:
 
 def test_searching_needs_every_word_and_looks_at_verdicts_too() -> None:
     verdict = Verdict(bottleneck=Bottleneck.INPUT, confidence="high", sentence="Waits for JPEG.")
-    found = overview.groups([series(point(1, 1.0))], {f"{1:032x}": verdict})
-    assert overview.matching(found, "resnet50 jpeg H200")
-    assert not overview.matching(found, "resnet50 unet")
+    found = cases.groups([series(point(1, 1.0))], cases.Beside({f"{1:032x}": verdict}))
+    assert cases.matching(found, "resnet50 jpeg H200")
+    assert not cases.matching(found, "resnet50 unet")
 
 
 def test_a_csv_holds_every_point_in_base_units() -> None:
