@@ -63,6 +63,32 @@ class Condition:
             return "bad"
         return "mark" if self.older or (self.coverage and self.coverage.lacking) else "good"
 
+    @property
+    def clauses(self) -> list[tuple[str, str]]:
+        """What to say of it, the worst first, each with the page that it leads to."""
+        new, covered = self.regressions, self.coverage
+        of_new = f"{formats.counted(new, 'regression') if new else 'no regression'} since yesterday"
+        of_nodes = f"{formats.counted(len(self.ill), 'node') if self.ill else 'no node'} ill"
+        fails = f"{formats.counted(self.failing, 'case')} fail{'s' if self.failing == 1 else ''}"
+        measured = covered and (
+            f"{covered.measured:,} of {covered.cases:,} cases measured"
+            f"{' so far' if covered.waiting else ''}"
+        )
+        clauses = [
+            (new > 0, of_new, "/findings"),
+            (self.failing > 0, fails, "/cases?show=failing"),
+            (bool(self.ill), of_nodes, "/findings"),
+            (
+                self.older > 0,
+                f"{formats.counted(self.older, 'older regression')} open",
+                "/findings",
+            ),
+            (measured is not None, measured or "", "/cases"),
+            (not new, of_new, "/findings"),
+            (not self.ill, of_nodes, "/workers"),
+        ]
+        return [(said, href) for holds, said, href in clauses if holds]
+
 
 @dataclass(frozen=True, slots=True)
 class ActiveFinding:
@@ -110,6 +136,8 @@ class Overview:
     """What the first page shows beside the queue."""
 
     condition: Condition
+    measured: bool
+    """Whether anything was ever measured or imported."""
     changes: Sequence[ChangeCard]
     more: int
     """Further findings that ask for attention."""
@@ -136,6 +164,7 @@ def load_overview(session: Session, now: datetime, most_series: int) -> Overview
     points = {key: recent_values(session, key, now - TREND, MOST_POINTS) for key in drawn}
     return Overview(
         condition=_condition(known, len(fails), queries.coverage(session), now),
+        measured=bool(newest or known or fails),
         changes=_cards(session, [one.id for one in shown], affected, points),
         more=len(active) - len(shown),
         failing=fails,

@@ -67,8 +67,9 @@ def before_after(before: Sequence[float], after: Sequence[float], label: str) ->
     )
     levels = [_height(median(side), low, high) for side in (before, after)]
     return Markup(
-        '<svg class="beside" role="img" aria-label="{}" viewBox="0 0 {:.0f} {:.0f}">'
-        '<path class="border" d="M{:.0f} 0V{:.0f}"/><path class="dots" d="{}"/>'
+        '<svg class="beside" role="img" aria-label="{}" viewBox="0 0 {:.0f} {:.0f}" '
+        'preserveAspectRatio="none"><path class="border" d="M{:.0f} 0V{:.0f}"/>'
+        '<path class="dots" d="{}"/>'
         '<path class="levels" d="M0 {:.1f}H{:.0f}M{:.0f} {:.1f}H{:.0f}"/></svg>'
     ).format(
         label, CARD_WIDTH, CARD_HEIGHT, border, CARD_HEIGHT, dots, levels[0], border, border,

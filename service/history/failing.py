@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -61,6 +61,8 @@ class FailingCase:
     revisions: int
     """How many revisions failed in a row."""
     workers: tuple[str, ...]
+    series_id: str
+    """Of its throughput; empty if it was never measured."""
 
 
 def failures_since(session: Session, since: datetime) -> list[CaseFailure]:
@@ -112,59 +114,63 @@ def failing_cases(session: Session, now: datetime) -> dict[CaseId, FailingCase]:
     by_case: dict[CaseId, list[CaseFailure]] = {}
     for failure in failures:
         by_case.setdefault(failure.case, []).append(failure)
-    passed = _passed(session, failures)
-    found = {case: _failing(of_it, passed.get(case), now) for case, of_it in by_case.items()}
+    series = _series_of(session, set(by_case))
+    passed = _passed(session, series, failures[0].revision_at)
+    found = {
+        case: _failing(of_it, series.get(case, ""), passed.get(case, {}), now)
+        for case, of_it in by_case.items()
+    }
     return {case: one for case, one in found.items() if one is not None}
 
 
 def _failing(
-    failures: Sequence[CaseFailure], passed: Mapping[str, Place] | None, now: datetime
+    failures: Sequence[CaseFailure], series_id: str, passed: Mapping[str, Place], now: datetime
 ) -> FailingCase | None:
     """Say since when a case fails; ``passed`` is where each worker last measured it well."""
-    known = passed or {}
-    newest_good = max((place[0] for place in known.values()), default=None)
-    after = [one for one in failures if one.worker not in known or one.place > known[one.worker]]
+    newest_good = max((place[0] for place in passed.values()), default=None)
+    after = [one for one in failures if one.worker not in passed or one.place > passed[one.worker]]
     standing = [one for one in after if newest_good is None or one.revision_at >= newest_good]
     if not standing or now - standing[-1].measured_at > NEWS:
         return None
-    if passed is None and standing[-1].status is Status.UNSUPPORTED:
+    if not series_id and standing[-1].status is Status.UNSUPPORTED:
         return None
     workers = {one.worker for one in standing}
     in_a_row = [one for one in after if one.worker in workers]
     revisions = {one.revision for one in in_a_row}
-    return FailingCase(standing[-1], in_a_row[0], len(revisions), tuple(sorted(workers)))
+    return FailingCase(standing[-1], in_a_row[0], len(revisions), tuple(sorted(workers)), series_id)
 
 
-def _passed(session: Session, failures: Sequence[CaseFailure]) -> dict[CaseId, dict[str, Place]]:
-    """Find where each worker last measured these cases well; a case without a series is left out.
+def _passed(
+    session: Session, series: Mapping[CaseId, str], oldest: datetime
+) -> dict[CaseId, dict[str, Place]]:
+    """Find where each worker last measured these cases well.
 
-    A worker without a point since the oldest of ``failures`` has no place.
+    A worker without a point from ``oldest`` on, in the order of revisions, has no place.
     """
-    series = _series_of(session, {failure.case for failure in failures})
-    passed: dict[CaseId, dict[str, Place]] = {case: {} for case in series.values()}
-    oldest, ids = failures[0].revision_at, sorted(series)
+    case_of = {series_id: case for case, series_id in series.items()}
+    passed: dict[CaseId, dict[str, Place]] = {case: {} for case in series}
+    ids = sorted(case_of)
     for start in range(0, len(ids), AT_ONCE):
-        newest = func.max(Point.measured_at)
         query = (
-            select(Point.series_id, WORKER, Point.revision_at, newest)
+            select(Point.series_id, WORKER, Point.revision_at, func.max(Point.measured_at))
             .where(Point.series_id.in_(ids[start : start + AT_ONCE]), Point.revision_at >= oldest)
             .group_by(Point.series_id, WORKER, Point.revision_at)
             .order_by(Point.revision_at)
         )
         for series_id, worker, revision_at, measured_at in session.execute(query):
-            passed[series[series_id]][worker] = (revision_at, measured_at)
+            passed[case_of[series_id]][worker] = (revision_at, measured_at)
     return passed
 
 
-def _series_of(session: Session, cases: Iterable[CaseId]) -> dict[str, CaseId]:
-    """Find the series of cases, by id."""
-    wanted, found = set(cases), dict[str, CaseId]()
-    keys = sorted({key for key, _, _ in wanted})
+def _series_of(session: Session, cases: Collection[CaseId]) -> dict[CaseId, str]:
+    """Find the series of the throughput of these cases; one that was never measured has none."""
+    found: dict[CaseId, str] = {}
+    keys = sorted({key for key, _, _ in cases})
     columns = (SeriesRow.id, SeriesRow.case_key, SeriesRow.project, SeriesRow.comparability)
     for start in range(0, len(keys), AT_ONCE):
         some = SeriesRow.case_key.in_(keys[start : start + AT_ONCE])
         query = select(*columns).where(some, SeriesRow.metric == METRIC)
         for series_id, key, project, comparability in session.execute(query):
-            if (case := case_id(key, project, comparability)) in wanted:
-                found[series_id] = case
+            if (case := case_id(key, project, comparability)) in cases:
+                found[case] = series_id
     return found
