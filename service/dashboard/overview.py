@@ -161,14 +161,14 @@ def load_overview(session: Session, now: datetime, most_series: int) -> Overview
     affected = _affected(session, [one.id for one in shown])
     drawn = {one.series.id for one in affected.values()}
     drawn |= {one.best.series_id for one in ranked[:MOST_SPEEDS]}
-    points = {key: recent_values(session, key, now - TREND, MOST_POINTS) for key in drawn}
+    points = {key: recent_values(session, key, MOST_POINTS) for key in drawn}
     return Overview(
         condition=_condition(known, len(fails), queries.coverage(session), now),
         measured=bool(newest or known or fails),
         changes=_cards(session, [one.id for one in shown], affected, points),
         more=len(active) - len(shown),
         failing=fails,
-        speeds=_speeds(session, ranked[:MOST_SPEEDS], points),
+        speeds=_speeds(session, ranked[:MOST_SPEEDS], points, now - TREND),
         more_speeds=max(0, len(ranked) - MOST_SPEEDS),
     )
 
@@ -253,14 +253,14 @@ def _plot(of: AffectedSeries | None, points: Mapping[str, Recent]) -> Markup:
 
 
 def _speeds(
-    session: Session, ranked: Sequence[BestCase], points: Mapping[str, Recent]
+    session: Session, ranked: Sequence[BestCase], points: Mapping[str, Recent], since: datetime
 ) -> list[SpeedRow]:
     verdicts = queries.verdicts(session, (one.best.result_id for one in ranked))
     marks = finding_data.marks(session, [one.best.series_id for one in ranked])
     return [
         SpeedRow(
             one,
-            _trend(one, points[one.best.series_id]),
+            _trend(one, [place for place in points[one.best.series_id] if place[0] >= since]),
             next(iter(marks.get(one.best.series_id, ())), None),
             verdicts.get(one.best.result_id),
         )

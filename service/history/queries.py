@@ -160,22 +160,19 @@ def with_latest(session: Session, series: Sequence[Series], last: int) -> list[S
 
 _RECENT = (
     select(Point.revision_at, Point.value)
-    .where(Point.series_id == bindparam("series"), Point.revision_at >= bindparam("since"))
-    .where(*COUNTED)
+    .where(Point.series_id == bindparam("series"), *COUNTED)
     .order_by(*(column.desc() for column in POINT_ORDER))
     .limit(bindparam("most"))
 )
 
 
-def recent_values(
-    session: Session, series_id: str, since: datetime, most: int
-) -> list[tuple[datetime, float]]:
+def recent_values(session: Session, series_id: str, most: int) -> list[tuple[datetime, float]]:
     """The newest ``most`` values of a series with their places in the order of revisions.
 
-    Oldest first, from ``since`` on; what is excluded or disturbed is left out.
+    Oldest first; what is excluded or disturbed is left out.
     """
-    bound = {"series": series_id, "since": since, "most": most}
-    return [(at, value) for at, value in session.execute(_RECENT, bound)][::-1]
+    rows = session.execute(_RECENT, {"series": series_id, "most": most})
+    return [(at, value) for at, value in rows][::-1]
 
 
 def newest_of(session: Session, series_ids: Sequence[str]) -> list[Series]:
