@@ -11,6 +11,7 @@ import pytest
 from builders.series import point, series
 
 from benchmarks.contracts import Bottleneck, Case, Direction, Verdict
+from service.analysis.variance import Spread, Square
 from service.dashboard import (
     cases,
     labels,
@@ -133,6 +134,60 @@ def test_a_value_and_its_change_are_about_the_same_measurement() -> None:
     told = cases.change(kept)
     assert told
     assert told.contender == kept.points[-1]
+
+
+NIGHT = Square(0.01**2, 1e6)
+KNOWN = Spread(100.0, 100, 1.0, 1.0, 1.0, step=None, process=None, night=NIGHT, node=None)
+
+
+@pytest.mark.parametrize(
+    ("value", "direction", "change", "unusual"),
+    [
+        (101.0, Direction.HIGHER, 0.01, False),
+        (95.0, Direction.HIGHER, -0.05, True),
+        (95.0, Direction.LOWER, 0.05, True),
+    ],
+)
+def test_a_value_is_held_against_its_level_by_what_a_night_varies(
+    value: float, direction: Direction, change: float, *, unusual: bool
+) -> None:
+    told = cases.against_level(series(point(1, 50.0), point(2, value), direction=direction), KNOWN)
+    assert told
+    assert told.change == pytest.approx(change)
+    assert told.reach == pytest.approx(0.02, rel=0.02)
+    assert told.is_unusual is unusual
+
+
+def test_a_series_without_a_level_is_held_against_the_revision_before() -> None:
+    one = series(point(1, 50.0), point(2, 100.0))
+    (group,) = cases.groups([one])
+    assert group.rows[0].difference is None
+    assert group.rows[0].change
+    (group,) = cases.groups([one], cases.Beside(spreads={one.id: KNOWN}))
+    assert group.rows[0].difference
+    assert group.rows[0].change is None
+
+
+def test_rows_are_sorted_by_what_findings_say_and_by_value() -> None:
+    found = [
+        series(point(1, value), id=letter * 32, case=case(precision=precision))
+        for letter, value, precision in (
+            ("a", 100.0, "bf16"),
+            ("b", 200.0, "tf32"),
+            ("c", 90.0, "fp16"),
+        )
+    ]
+    spreads = {one.id: KNOWN for one in found}
+    beside = cases.Beside(spreads=spreads, effects={"a" * 32: -0.5})
+
+    def order(sort: str) -> list[str]:
+        (group,) = cases.groups(found, beside, sort)
+        return [row.series.id[0] for row in group.rows]
+
+    assert order("value") == ["b", "a", "c"]
+    assert order("change") == ["b", "a", "c"]
+    beside = cases.Beside(spreads=spreads, effects={"a" * 32: -1.5})
+    assert order("change") == ["a", "b", "c"]
 
 
 def test_hardware_that_cannot_be_compared_stands_in_groups_of_its_own() -> None:

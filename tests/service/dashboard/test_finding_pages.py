@@ -294,6 +294,17 @@ def test_the_table_of_cases_marks_series_that_a_finding_is_about(
     assert f'class="found" href="/findings/{ids.regression}"' in text
 
 
+def test_a_series_and_its_runs_link_to_the_finding_about_them(
+    pages: TestClient, ids: Analysed
+) -> None:
+    link = f'class="found" href="/findings/{ids.regression}"'
+    finding = pages.get(f"/api/v1/findings/{ids.regression}").json()
+    moved = finding["series"][0]
+    assert link in read(pages, f"/series/{moved['series']['id']}")
+    assert link in read(pages, f"/runs/{moved['first_bad_result']}")
+    assert link not in read(pages, f"/runs/{long.result_of(2)}")  # before it
+
+
 def test_closed_findings_are_paged_and_marks_go_away(
     acting: TestClient, ids: Analysed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 from builders import analysed as builder
 from builders.analysed import Analysed
 from builders.html_page import faults
-from builders.service_hand import Hand
+from builders.service_hand import Hand, result_of
 from fastapi.testclient import TestClient
 from sqlalchemy import update
 
@@ -196,13 +196,19 @@ def test_a_page_is_compressed_for_whoever_takes_it(acting: TestClient) -> None:
     assert "Accept-Encoding" in sent.headers["vary"]
 
 
-@pytest.mark.parametrize("path", ["/", "/cases", "/jobs"])
+@pytest.mark.parametrize("path", ["/", "/cases", "/jobs", "/workers"])
 def test_a_page_asks_again_only_while_something_runs_or_waits(
-    acting: TestClient, path: str
+    empty_pages: TestClient, path: str
 ) -> None:
-    assert "every 5s" not in acting.get(path).text
-    submit(acting, "unet")
-    assert 'hx-trigger="every 5s"' in acting.get(path).text
+    hand = Hand(empty_pages)
+    hand.introduce()
+    assert "every 5s" not in empty_pages.get(path).text
+    submit(empty_pages, "unet")
+    lease = hand.must_claim()
+    assert 'hx-trigger="every 5s"' in empty_pages.get(path).text
+    hand.start(lease)
+    hand.post(lease, result_of(lease))
+    assert "every 5s" not in empty_pages.get(path).text
 
 
 def test_failed_jobs_of_a_time_are_listed_alone(empty_pages: TestClient) -> None:
