@@ -15,7 +15,7 @@ from benchmarks.contracts import Verdict
 from service import findings
 from service.dashboard import finding_data, queries
 from service.dashboard.finding_data import Mark
-from service.dashboard.queries import Coverage
+from service.dashboard.queries import DayCoverage
 from service.dashboard.sparkline import before_after, sparkline, thinned
 from service.findings.rules import REFUTED
 from service.history import best, failing
@@ -53,7 +53,7 @@ class Condition:
     """Nodes that a finding names as slow now."""
     failing: int
     """Cases whose newest measurement failed."""
-    coverage: Coverage | None
+    coverage: DayCoverage | None
     """None before anything was submitted."""
 
     @property
@@ -191,7 +191,7 @@ def _urgency(one: ActiveFinding) -> tuple[bool, bool, float]:
 
 
 def _condition(
-    known: Sequence[ActiveFinding], fails: int, coverage: Coverage | None, now: datetime
+    known: Sequence[ActiveFinding], fails: int, coverage: DayCoverage | None, now: datetime
 ) -> Condition:
     worse = [one for one in known if one.kind is FindingKind.REGRESSION]
     new = [one for one in worse if one.opened_at >= now - YESTERDAY and one.state not in REFUTED]

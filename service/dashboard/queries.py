@@ -67,7 +67,7 @@ def jobs_by_state(session: Session) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
+class DayCoverage:
     """How much of what was submitted for the history in a day was measured."""
 
     measured: int
@@ -84,7 +84,7 @@ class Coverage:
         return self.cases - self.measured - self.waiting
 
 
-def coverage(session: Session) -> Coverage | None:
+def coverage(session: Session) -> DayCoverage | None:
     """Count what was measured of the newest submission and the day before it.
 
     Comparisons and what is measured afterwards at old revisions do not count; None if nothing does.
@@ -108,7 +108,7 @@ def coverage(session: Session) -> Coverage | None:
     done, total, waiting = session.execute(
         select(func.sum(each.c.measured), func.count(), left).select_from(each)
     ).one()
-    return Coverage(int(done or 0), total, int(waiting or 0), newest)
+    return DayCoverage(int(done or 0), total, int(waiting or 0), newest)
 
 
 def running(counts: Mapping[str, int]) -> int:

@@ -23,7 +23,7 @@ from service import findings
 from service.app import create_app
 from service.dashboard import queries
 from service.dashboard.overview import Condition
-from service.dashboard.queries import Coverage
+from service.dashboard.queries import DayCoverage
 from service.dashboard.sparkline import SPOTS, before_after, thinned
 from service.database.session import Database
 from service.models import FindingRow, Submission
@@ -31,7 +31,7 @@ from service.settings import Settings
 from service.wording import formats
 
 NOW = datetime.now(UTC)
-WELL = Condition(0, 0, (), 0, Coverage(129, 129, 0, NOW))
+WELL = Condition(0, 0, (), 0, DayCoverage(129, 129, 0, NOW))
 
 
 def said(condition: Condition) -> str:
@@ -43,7 +43,7 @@ def test_one_line_says_whether_everything_is_all_right_the_worst_first() -> None
         "129 of 129 cases measured, no regression since yesterday, no node ill",
         "good",
     )
-    broken = Condition(2, 1, ("node-a",), 1, Coverage(127, 129, 0, NOW))
+    broken = Condition(2, 1, ("node-a",), 1, DayCoverage(127, 129, 0, NOW))
     assert (said(broken), broken.tone) == (
         "2 regressions since yesterday, 1 case fails, 1 node ill, 1 older regression open, "
         "127 of 129 cases measured",
@@ -55,8 +55,8 @@ def test_one_line_says_whether_everything_is_all_right_the_worst_first() -> None
     ("condition", "tone"),
     [
         (Condition(0, 3, (), 0, WELL.coverage), "mark"),
-        (Condition(0, 0, (), 0, Coverage(100, 129, 0, NOW)), "mark"),
-        (Condition(0, 0, (), 0, Coverage(100, 129, 29, NOW)), "good"),
+        (Condition(0, 0, (), 0, DayCoverage(100, 129, 0, NOW)), "mark"),
+        (Condition(0, 0, (), 0, DayCoverage(100, 129, 29, NOW)), "good"),
         (Condition(0, 0, (), 0, None), "good"),
         (Condition(0, 0, (), 1, WELL.coverage), "bad"),
         (Condition(0, 0, ("a",), 0, WELL.coverage), "bad"),
