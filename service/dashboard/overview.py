@@ -42,7 +42,7 @@ BAD = frozenset({FindingKind.REGRESSION, FindingKind.BAD_NODE})
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class OverallState:
     """The state of everything in a few numbers."""
 
     regressions: int
@@ -135,7 +135,7 @@ class SpeedRow:
 class Overview:
     """What the first page shows beside the queue."""
 
-    condition: Condition
+    condition: OverallState
     measured: bool
     """Whether anything was ever measured or imported."""
     changes: Sequence[ChangeCard]
@@ -192,12 +192,12 @@ def _urgency(one: ActiveFinding) -> tuple[bool, bool, float]:
 
 def _condition(
     known: Sequence[ActiveFinding], fails: int, coverage: DayCoverage | None, now: datetime
-) -> Condition:
+) -> OverallState:
     worse = [one for one in known if one.kind is FindingKind.REGRESSION]
     new = [one for one in worse if one.opened_at >= now - YESTERDAY and one.state not in REFUTED]
     older = [one for one in worse if one.opened_at < now - YESTERDAY and one.is_active]
     ill = {one.worker or "" for one in known if one.kind is FindingKind.BAD_NODE and one.is_active}
-    return Condition(len(new), len(older), tuple(sorted(ill)), fails, coverage)
+    return OverallState(len(new), len(older), tuple(sorted(ill)), fails, coverage)
 
 
 def _affected(session: Session, ids: Sequence[str]) -> dict[str, AffectedSeries]:

@@ -22,7 +22,7 @@ from benchmarks.contracts import Status
 from service import findings
 from service.app import create_app
 from service.dashboard import queries
-from service.dashboard.overview import Condition
+from service.dashboard.overview import OverallState
 from service.dashboard.queries import DayCoverage
 from service.dashboard.sparkline import SPOTS, before_after, thinned
 from service.database.session import Database
@@ -31,10 +31,10 @@ from service.settings import Settings
 from service.wording import formats
 
 NOW = datetime.now(UTC)
-WELL = Condition(0, 0, (), 0, DayCoverage(129, 129, 0, NOW))
+WELL = OverallState(0, 0, (), 0, DayCoverage(129, 129, 0, NOW))
 
 
-def said(condition: Condition) -> str:
+def said(condition: OverallState) -> str:
     return ", ".join(clause for clause, _ in condition.clauses)
 
 
@@ -43,7 +43,7 @@ def test_one_line_says_whether_everything_is_all_right_the_worst_first() -> None
         "129 of 129 cases measured, no regression since yesterday, no node ill",
         "good",
     )
-    broken = Condition(2, 1, ("node-a",), 1, DayCoverage(127, 129, 0, NOW))
+    broken = OverallState(2, 1, ("node-a",), 1, DayCoverage(127, 129, 0, NOW))
     assert (said(broken), broken.tone) == (
         "2 regressions since yesterday, 1 case fails, 1 node ill, 1 older regression open, "
         "127 of 129 cases measured",
@@ -54,15 +54,15 @@ def test_one_line_says_whether_everything_is_all_right_the_worst_first() -> None
 @pytest.mark.parametrize(
     ("condition", "tone"),
     [
-        (Condition(0, 3, (), 0, WELL.coverage), "mark"),
-        (Condition(0, 0, (), 0, DayCoverage(100, 129, 0, NOW)), "mark"),
-        (Condition(0, 0, (), 0, DayCoverage(100, 129, 29, NOW)), "good"),
-        (Condition(0, 0, (), 0, None), "good"),
-        (Condition(0, 0, (), 1, WELL.coverage), "bad"),
-        (Condition(0, 0, ("a",), 0, WELL.coverage), "bad"),
+        (OverallState(0, 3, (), 0, WELL.coverage), "mark"),
+        (OverallState(0, 0, (), 0, DayCoverage(100, 129, 0, NOW)), "mark"),
+        (OverallState(0, 0, (), 0, DayCoverage(100, 129, 29, NOW)), "good"),
+        (OverallState(0, 0, (), 0, None), "good"),
+        (OverallState(0, 0, (), 1, WELL.coverage), "bad"),
+        (OverallState(0, 0, ("a",), 0, WELL.coverage), "bad"),
     ],
 )
-def test_what_is_left_to_do_is_not_called_all_right(condition: Condition, tone: str) -> None:
+def test_what_is_left_to_do_is_not_called_all_right(condition: OverallState, tone: str) -> None:
     assert condition.tone == tone
     so_far = condition.coverage is not None and condition.coverage.waiting > 0
     assert ("so far" in said(condition)) is so_far
