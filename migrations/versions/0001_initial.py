@@ -309,11 +309,11 @@ def _results() -> None:
         sa.UniqueConstraint("job_id", "attempt", "digest", name="uq_results_job_id_attempt_digest"),
     )
     op.create_index(
-        "ix_results_failed_parity",
+        "ix_results_failed",
         "results",
         ["measured_at"],
-        sqlite_where=sa.text("status = 'parity_fail'"),
-        postgresql_where=sa.text("status = 'parity_fail'"),
+        sqlite_where=sa.text("status <> 'ok'"),
+        postgresql_where=sa.text("status <> 'ok'"),
     )
     op.create_index("ix_results_measured_at", "results", ["measured_at"])
     op.create_index("ix_results_project_id", "results", ["project", "id"])

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse
+from sqlalchemy import or_
 from sqlalchemy.orm import Session
 
 from benchmarks.catalog.suites import suites
@@ -16,10 +17,13 @@ from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.auth.permissions import Permission, needs
 from service.dashboard import queries, rendering
-from service.dashboard.query_params import CompareAddress
+from service.dashboard.query_params import CompareAddress, ComparisonsAddress
 from service.errors import UnknownChoice
 from service.history import revisions
 from service.jobs import report
+from service.models import ComparisonRow
+from service.models.bisections import PROBES
+from service.models.confirmations import CONFIRMATIONS
 from service.schemas import gate, series
 
 router = rendering.page_router(rendering.COUNTED)
@@ -36,14 +40,14 @@ _ORDER = {
 @router.get("/comparisons")
 @needs(Permission.READ)
 def list_comparisons(
-    request: Request,
-    session: Reading,
-    now: Now,
-    cursor: Annotated[str, Query(max_length=2_000)] = "",
+    request: Request, session: Reading, now: Now, at: Annotated[ComparisonsAddress, Query()]
 ) -> HTMLResponse:
-    """Show what was measured against what, newest first."""
-    page = comparisons.list_comparisons(session, after=cursor or None, limit=PER_PAGE)
-    return rendering.render(request, "comparisons.html", now=now, page=page)
+    """Show what somebody had compared, or what the service measured again; newest first."""
+    steps = or_(*(ComparisonRow.source.startswith(kind) for kind in (PROBES, CONFIRMATIONS)))
+    page = comparisons.list_comparisons(
+        session, ~steps if at.kind == "gates" else steps, after=at.cursor or None, limit=PER_PAGE
+    )
+    return rendering.render(request, "comparisons.html", now=now, at=at, page=page)
 
 
 @router.get("/comparisons/{comparison_id}")

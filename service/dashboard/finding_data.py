@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
@@ -240,17 +240,25 @@ class Mark:
 
     finding: str
     kind: schemas.FindingKind
+    effect: float
+    """How far the series moved, as a share of the level before, signed as measured."""
+    since: datetime
+    """The first place in the order of revisions that it is about."""
 
 
-def marks(session: Session) -> dict[str, Mark]:
-    """For each series that an active finding is about, the newest one."""
+def marks(session: Session, series: Collection[str] | None = None) -> dict[str, list[Mark]]:
+    """The active findings about each series, or about some, the newest first."""
+    link, row = models.FindingSeries, models.FindingRow
     query = (
-        select(models.FindingSeries.series_id, models.FindingRow.id, models.FindingRow.kind)
-        .join(models.FindingRow, models.FindingRow.id == models.FindingSeries.finding_id)
-        .where(models.FindingRow.state.in_(findings.ACTIVE), models.FindingSeries.ended == "")
-        .order_by(models.FindingRow.id)
+        select(link.series_id, row.id, row.kind, link.effect, link.first_bad_at)
+        .join(row, row.id == link.finding_id)
+        .where(row.state.in_(findings.ACTIVE), link.ended == "")
+        .order_by(row.id.desc())
     )
-    return {
-        series_id: Mark(finding, schemas.FindingKind(kind))
-        for series_id, finding, kind in session.execute(query)
-    }
+    if series is not None:
+        query = query.where(link.series_id.in_(series))
+    found: dict[str, list[Mark]] = {}
+    for series_id, finding, kind, effect, since in session.execute(query):
+        mark = Mark(finding, schemas.FindingKind(kind), effect, since)
+        found.setdefault(series_id, []).append(mark)
+    return found

@@ -1,214 +1,277 @@
-"""The overview's rows: each series' latest value beside the one before and its baseline. Pure."""
+"""What the first page answers: is everything all right, what changed, how fast are we."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from statistics import median
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from markupsafe import Markup
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
 
-from benchmarks import contracts
-from benchmarks.catalog import catalog
 from benchmarks.catalog.metrics import metric
-from service.dashboard import labels
-from service.dashboard.sparkline import sparkline
-from service.history import compare
-from service.schemas.series import RevisionChange, Series, SeriesPoint
+from benchmarks.contracts import Verdict
+from service import findings
+from service.dashboard import finding_data, queries
+from service.dashboard.finding_data import Mark
+from service.dashboard.queries import DayCoverage
+from service.dashboard.sparkline import before_after, sparkline, thinned
+from service.findings.rules import REFUTED
+from service.history import best, failing
+from service.history.queries import name_of, newest_series, recent_values, with_latest
+from service.models import FindingRow, FindingSeries, Revision, SeriesRow
+from service.schemas.best import BestCase
+from service.schemas.findings import AffectedSeries, FindingKind, FindingState, FindingSummary
 from service.wording import formats
 
-
-@dataclass(frozen=True, slots=True)
-class Speedup:
-    """The factor by which a case is better than its baseline, both measured at one revision."""
-
-    value: float
-    low: float | None
-    high: float | None
-    revision: str
-    sure: bool
-    """Whether the interval rests on fresh processes on both sides and leaves out 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class OverviewRow:
-    """One series on the overview."""
-
-    series: Series
-    latest: SeriesPoint
-    change: RevisionChange | None
-    speedup: Speedup | None
-    """Against the baseline of the same group; None for the baseline itself."""
-    is_baseline: bool
-    verdict: contracts.Verdict | None
-    environment_changed: bool
-    """Whether the latest point's environment is not that of the point before."""
-    spark: Markup
+YESTERDAY = timedelta(hours=24)
+TREND = timedelta(days=90)
+MOST_POINTS = 200
+"""Newest points of a series that a small picture shows; two workers have 180 in `TREND`."""
+MOST_CHANGES = 6
+"""Findings that are shown as cards; the inbox has all."""
+MOST_SPEEDS = 20
+"""Workloads and kinds of hardware whose best case is shown; the API names all."""
+MOST_FAILING = 8
+AROUND = 30
+"""Points on each side of a change that a card shows."""
+Recent = Sequence[tuple[datetime, float]]
+"""Values of a series with their places in the order of revisions."""
+BAD = frozenset({FindingKind.REGRESSION, FindingKind.BAD_NODE})
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesGroup:
-    """The series of one workload and preset on one kind of hardware."""
+class OverallState:
+    """The state of everything in a few numbers."""
 
-    workload: str
-    preset: str
-    hardware: str
-    comparability: Mapping[str, str]
-    shared: Mapping[str, str]
-    """What every case of the group sets alike, so that rows need not repeat it."""
-    rows: tuple[OverviewRow, ...]
-    project: str = ""
-    """Empty: they belong to none."""
+    regressions: int
+    """Opened since yesterday, and not refuted."""
+    older: int
+    """Opened before, and still asking for attention."""
+    ill: tuple[str, ...]
+    """Nodes that a finding names as slow now."""
+    failing: int
+    """Cases whose newest measurement failed."""
+    coverage: DayCoverage | None
+    """None before anything was submitted."""
 
+    @property
+    def tone(self) -> str:
+        """``bad`` if something broke, ``mark`` if something is left to do, else ``good``."""
+        if self.regressions or self.ill or self.failing:
+            return "bad"
+        return "mark" if self.older or (self.coverage and self.coverage.lacking) else "good"
 
-def by_revision(series: Series) -> Series:
-    """Keep of each revision the one measurement that counts which a comparison takes as well."""
-    measured: dict[str, list[SeriesPoint]] = {}
-    for point in _counted(series):
-        measured.setdefault(point.revision, []).append(point)
-    kept = [_soundest(series, points) for points in measured.values()]
-    return replace(series, points=tuple(kept))
-
-
-def _soundest(series: Series, points: Sequence[SeriesPoint]) -> SeriesPoint:
-    """Of measurements of one revision, so that a value and its change are about the same one."""
-    name = points[0].revision
-    change = (
-        compare.compare(replace(series, points=tuple(points)), name, name)
-        if len(points) > 1
-        else None
-    )
-    return change.contender if change and change.contender else points[-1]
-
-
-def change(series: Series, known: compare.Known = compare.NOTHING) -> RevisionChange | None:
-    """Compare the newest revision that counts with the one before; None if there is only one."""
-    names = list(dict.fromkeys(point.revision for point in _counted(series)))
-    return compare.compare(series, names[-2], names[-1], known=known) if len(names) > 1 else None
-
-
-def _counted(series: Series) -> list[SeriesPoint]:
-    return [point for point in series.points if point.counts]
-
-
-def speedup(series: Series, baseline: Series | None) -> Speedup | None:
-    """Hold a case against its baseline at the latest revision where both count; None without."""
-    if baseline is None or baseline is series:
-        return None
-    bases = {point.revision: point for point in _counted(baseline)}
-    newest_first = reversed(_counted(series))
-    newest = next((point for point in newest_first if point.revision in bases), None)
-    if newest is None:
-        return None
-    base = bases[newest.revision]
-    higher = series.direction is contracts.Direction.HIGHER
-    ratio = compare.ratio(newest, base) if higher else compare.ratio(base, newest)
-    if ratio is None:
-        return None
-    apart = ratio.low is not None and ratio.high is not None and not ratio.low <= 1 <= ratio.high
-    sure = apart and {newest.interval, base.interval} == {"replicates"}
-    return Speedup(ratio.value, ratio.low, ratio.high, newest.revision, sure)
-
-
-def groups(
-    series: Sequence[Series],
-    verdicts: Mapping[str, contracts.Verdict],
-    renewed: Collection[str] = (),
-) -> list[SeriesGroup]:
-    """Sort series into groups, simple cases first, and hold each against its baseline.
-
-    ``series`` have one point a revision and only such as count, as `latest_of_each_series` gives
-    them; ``renewed`` are the results among them that were measured in a changed environment.
-    """
-    members: dict[tuple[str, str, str, str], list[Series]] = {}
-    for one in series:
-        if one.points:
-            hardware = repr(sorted(one.comparability.items()))
-            measured = f"from {one.source}" if one.source else one.case.preset
-            key = (one.case.workload, measured, hardware, one.project)
-            members.setdefault(key, []).append(one)
-    return [
-        SeriesGroup(
-            workload,
-            preset,
-            formats.hardware(cases[0].comparability),
-            cases[0].comparability,
-            _shared(cases),
-            _rows(cases, verdicts, renewed),
-            project,
+    @property
+    def clauses(self) -> list[tuple[str, str]]:
+        """What to say of it, the worst first, each with the page that it leads to."""
+        new, covered = self.regressions, self.coverage
+        of_new = f"{formats.counted(new, 'regression') if new else 'no regression'} since yesterday"
+        of_nodes = f"{formats.counted(len(self.ill), 'node') if self.ill else 'no node'} ill"
+        fails = f"{formats.counted(self.failing, 'case')} fail{'s' if self.failing == 1 else ''}"
+        measured = covered and (
+            f"{covered.measured:,} of {covered.cases:,} cases measured"
+            f"{' so far' if covered.waiting else ''}"
         )
-        for (workload, preset, _, project), cases in sorted(members.items())
+        clauses = [
+            (new > 0, of_new, "/findings"),
+            (self.failing > 0, fails, "/cases?show=failing"),
+            (bool(self.ill), of_nodes, "/findings"),
+            (
+                self.older > 0,
+                f"{formats.counted(self.older, 'older regression')} open",
+                "/findings",
+            ),
+            (measured is not None, measured or "", "/cases"),
+            (not new, of_new, "/findings"),
+            (not self.ill, of_nodes, "/workers"),
+        ]
+        return [(said, href) for holds, said, href in clauses if holds]
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveFinding:
+    """As much of a finding as it takes to count and to order it."""
+
+    id: str
+    kind: FindingKind
+    state: FindingState
+    opened_at: datetime
+    worker: str | None
+
+    @property
+    def is_active(self) -> bool:
+        """Return True if it asks for attention."""
+        return self.state in findings.ACTIVE
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCard:
+    """An open finding at a glance."""
+
+    finding: FindingSummary
+    series: AffectedSeries | None
+    """The one that it was opened for; None if it is about a node or an overtaken case."""
+    plot: Markup
+    author: str
+    """Of the first bad revision; empty if unknown."""
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedRow:
+    """The best case of a workload on one kind of hardware."""
+
+    best: BestCase
+    trend: Markup
+    mark: Mark | None
+    """The newest open finding about it."""
+    verdict: Verdict | None
+    """What limits it, where that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What the first page shows beside the queue."""
+
+    condition: OverallState
+    measured: bool
+    """Whether anything was ever measured or imported."""
+    changes: Sequence[ChangeCard]
+    more: int
+    """Further findings that ask for attention."""
+    failing: Sequence[failing.FailingCase]
+    """Those that fail longest first."""
+    speeds: Sequence[SpeedRow]
+    more_speeds: int
+
+
+def load_overview(session: Session, now: datetime, most_series: int) -> Overview:
+    """Read what the first page shows: a fixed number of queries, however long the history is."""
+    known = _findings(session, now)
+    active = [one for one in known if one.is_active]
+    shown = sorted(active, key=_urgency)[:MOST_CHANGES]
+    newest = with_latest(session, newest_series(session, best.METRIC, most_series), 1)
+    ranked = best.best_among(session, newest, now)
+    fails = sorted(
+        failing.failing_cases(session, now).values(),
+        key=lambda one: (-one.revisions, one.newest.case_key, one.workers),
+    )
+    affected = _affected(session, [one.id for one in shown])
+    drawn = {one.series.id for one in affected.values()}
+    drawn |= {one.best.series_id for one in ranked[:MOST_SPEEDS]}
+    points = {key: recent_values(session, key, MOST_POINTS) for key in drawn}
+    return Overview(
+        condition=_condition(known, len(fails), queries.coverage(session), now),
+        measured=bool(newest or known or fails),
+        changes=_cards(session, [one.id for one in shown], affected, points),
+        more=len(active) - len(shown),
+        failing=fails,
+        speeds=_speeds(session, ranked[:MOST_SPEEDS], points, now - TREND),
+        more_speeds=max(0, len(ranked) - MOST_SPEEDS),
+    )
+
+
+def _findings(session: Session, now: datetime) -> list[ActiveFinding]:
+    """Find what asks for attention or was opened since yesterday."""
+    row = FindingRow
+    news = or_(row.state.in_(findings.ACTIVE), row.opened_at >= now - YESTERDAY)
+    query = select(row.id, row.kind, row.state, row.opened_at, row.worker).where(news)
+    return [
+        ActiveFinding(key, FindingKind(kind), FindingState(state), opened_at, worker)
+        for key, kind, state, opened_at, worker in session.execute(query)
     ]
 
 
-def _shared(series: Sequence[Series]) -> dict[str, str]:
-    if len(series) < 2:
-        return {}
-    alike = set.intersection(*(set(one.case.axes.items()) for one in series))
-    return dict(alike)
+def _urgency(one: ActiveFinding) -> tuple[bool, bool, float]:
+    """What broke before what got better, what nobody has seen before the rest, then the newest."""
+    seen = one.state is not FindingState.OPEN
+    return one.kind not in BAD, seen, -one.opened_at.timestamp()
 
 
-def _rows(
-    series: Sequence[Series],
-    verdicts: Mapping[str, contracts.Verdict],
-    renewed: Collection[str],
-) -> tuple[OverviewRow, ...]:
-    # A case has a series of its own for each unit that it was ever measured in.
-    known = {(one.case.key, one.unit): one for one in series}
-    ordered = sorted(series, key=lambda one: labels.rank(one.case))
-    return tuple(
-        _row(one, known.get((catalog.baseline(one.case).key, one.unit)), verdicts, renewed)
-        for one in ordered
+def _condition(
+    known: Sequence[ActiveFinding], fails: int, coverage: DayCoverage | None, now: datetime
+) -> OverallState:
+    worse = [one for one in known if one.kind is FindingKind.REGRESSION]
+    new = [one for one in worse if one.opened_at >= now - YESTERDAY and one.state not in REFUTED]
+    older = [one for one in worse if one.opened_at < now - YESTERDAY and one.is_active]
+    ill = {one.worker or "" for one in known if one.kind is FindingKind.BAD_NODE and one.is_active}
+    return OverallState(len(new), len(older), tuple(sorted(ill)), fails, coverage)
+
+
+def _affected(session: Session, ids: Sequence[str]) -> dict[str, AffectedSeries]:
+    """The series that each of these findings was opened for, by the finding's id."""
+    query = (
+        select(FindingSeries, SeriesRow)
+        .join(SeriesRow, SeriesRow.id == FindingSeries.series_id)
+        .where(FindingSeries.finding_id.in_(ids), FindingSeries.place == 0)
     )
+    return {
+        link.finding_id: AffectedSeries(name_of(row), **link.fields_of(AffectedSeries))
+        for link, row in session.execute(query)
+    }
 
 
-def _row(
-    series: Series,
-    baseline: Series | None,
-    verdicts: Mapping[str, contracts.Verdict],
-    renewed: Collection[str],
-) -> OverviewRow:
-    points = series.points
-    latest = points[-1]
-    return OverviewRow(
-        series=series,
-        latest=latest,
-        change=change(series),
-        speedup=speedup(series, baseline),
-        is_baseline=baseline is series,
-        verdict=verdicts.get(latest.result_id),
-        environment_changed=latest.result_id in renewed,
-        spark=sparkline(
-            [point.value for point in points], _spark_label(series), _usual_interval(points)
-        ),
+def _cards(
+    session: Session,
+    ids: Sequence[str],
+    affected: Mapping[str, AffectedSeries],
+    points: Mapping[str, Recent],
+) -> list[ChangeCard]:
+    listed = findings.list_findings(session, FindingRow.id.in_(ids), limit=max(len(ids), 1)).items
+    by_id = {one.id: one for one in listed}
+    names = {one.first_bad for one in listed}
+    query = select(Revision.name, Revision.author, Revision.title).where(Revision.name.in_(names))
+    made = {name: (author, title) for name, author, title in session.execute(query)}
+    return [
+        ChangeCard(
+            by_id[key],
+            affected.get(key),
+            _plot(affected.get(key), points),
+            *made[by_id[key].first_bad],
+        )
+        for key in ids
+    ]
+
+
+def _plot(of: AffectedSeries | None, points: Mapping[str, Recent]) -> Markup:
+    """Draw the points before a change and those since; nothing if a side has none."""
+    known = points[of.series.id] if of else ()
+    if of is None or not known:
+        return Markup("")
+    before = [value for at, value in known if at < of.first_bad_at][-AROUND:]
+    after = [value for at, value in known if at >= of.first_bad_at][:AROUND]
+    if not before or not after:
+        return Markup("")
+    unit = of.series.unit
+    label = (
+        f"{metric(of.series.metric).title} of {of.series.case.key}: "
+        f"{formats.quantity(of.before, unit)} before, {formats.quantity(of.after, unit)} since"
     )
+    return before_after(before, after, label)
 
 
-def _usual_interval(points: Sequence[SeriesPoint]) -> float:
-    known = [(point.low, point.high) for point in points]
-    widths = [high - low for low, high in known if low is not None and high is not None]
-    return median(widths) if widths else 0.0
+def _speeds(
+    session: Session, ranked: Sequence[BestCase], points: Mapping[str, Recent], since: datetime
+) -> list[SpeedRow]:
+    verdicts = queries.verdicts(session, (one.best.result_id for one in ranked))
+    marks = finding_data.marks(session, [one.best.series_id for one in ranked])
+    return [
+        SpeedRow(
+            one,
+            _trend(one, [place for place in points[one.best.series_id] if place[0] >= since]),
+            next(iter(marks.get(one.best.series_id, ())), None),
+            verdicts.get(one.best.result_id),
+        )
+        for one in ranked
+    ]
 
 
-def _spark_label(series: Series) -> str:
-    values = [point.value for point in series.points]
-    low, high = (formats.quantity(end, series.unit) for end in (min(values), max(values)))
-    return f"{metric(series.metric).title}, last {len(values)} revisions: {low} to {high}"
-
-
-def matching(groups_: Sequence[SeriesGroup], text: str) -> list[SeriesGroup]:
-    """Keep the rows whose case, hardware, revision or verdict hold every word of ``text``."""
-    words = text.lower().split()
-    kept = []
-    for group in groups_:
-        rows = tuple(row for row in group.rows if all(w in _said(group, row) for w in words))
-        if rows:
-            kept.append(replace(group, rows=rows))
-    return kept
-
-
-def _said(group: SeriesGroup, row: OverviewRow) -> str:
-    verdict = row.verdict.sentence if row.verdict else ""
-    bound = labels.BOTTLENECKS[row.verdict.bottleneck] if row.verdict else ""
-    parts = (row.series.case.key, group.hardware, row.latest.revision, row.latest.worker)
-    return " ".join((*parts, group.project, verdict, bound)).lower()
+def _trend(of: BestCase, points: Recent) -> Markup:
+    if not points:
+        return Markup("")
+    values = [value for _, value in points]
+    days = (points[-1][0] - points[0][0]).days
+    low, high = (formats.quantity(end, of.unit) for end in (min(values), max(values)))
+    return sparkline(thinned(values), f"Throughput over {days} days: {low} to {high}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import FastAPI, Query, Request, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import RedirectResponse
 
 from benchmarks.contracts import FINAL_STATES, JobState
 from service.api.dependencies import DatabaseSession as Reading
@@ -16,6 +16,7 @@ from service.auth.permissions import Permission, needs
 from service.comparisons.worker_choice import LATELY
 from service.dashboard import (
     assets,
+    cases,
     environments,
     error_pages,
     figures,
@@ -25,30 +26,29 @@ from service.dashboard import (
     runs,
     series_changes,
 )
-from service.dashboard.query_params import JobsAddress, OverviewAddress, RunAddress
+from service.dashboard.finding_data import Mark
+from service.dashboard.query_params import CasesAddress, JobsAddress, RunAddress
 from service.dashboard.rendering import COUNTED, page_router, partial, render, render_error
 from service.errors import NotFound
-from service.history import best, exclusions, imports, replicates
-from service.history.queries import latest_of_each_series, load_result
-from service.history.ranking import REVISIONS
+from service.history import exclusions, imports, replicates
+from service.history.failing import failing_cases
+from service.history.queries import load_result, newest_series, with_latest
 from service.history.run_noise import spreads_of
 from service.history.traces import with_trace
 from service.jobs import schedules, suggestions, views, workers
 from service.jobs.types import Terms
-from service.models import Job
-from service.schemas.best import BestCase
-from service.schemas.series import Series
+from service.models import Job, Point
 from service.wording import formats
 
 __all__ = ["mount", "render_error", "router"]
 
 router = page_router(COUNTED)
 
-SPARK_REVISIONS = REVISIONS
+SPARK_REVISIONS = 30
 MOST_SERIES = 1_000
-"""On the overview; a team's nights have some hundreds."""
-BEST_SHOWN = 20
-"""Workloads, presets and kinds of hardware whose fastest case is named; the API names all."""
+"""Of a metric, that are looked at; a team's nights have some hundreds."""
+ACTIVE_SHOWN = 5
+"""Jobs under way that the overview lists."""
 JOBS_PER_PAGE = 50
 FAILURES_SHOWN = timedelta(hours=24)
 LEASES_UNSEEN = 3
@@ -66,62 +66,58 @@ def mount(app: FastAPI) -> None:
 
 @router.get("/")
 @needs(Permission.READ)
-def show_overview(
-    request: Request,
-    session: Reading,
-    now: Now,
-    terms: LeaseTerms,
-    at: Annotated[OverviewAddress, Query()],
-) -> HTMLResponse:
-    """Show the latest result of each series, and what runs now."""
-    series = latest_of_each_series(session, at.metric, SPARK_REVISIONS, MOST_SERIES)
-    verdicts = queries.verdicts(session, (one.points[-1].result_id for one in series if one.points))
-    groups = overview.groups(series, verdicts, series_changes.renewed(session, series))
+def show_overview(request: Request, session: Reading, now: Now, terms: LeaseTerms) -> Response:
+    """Show whether everything is all right, what changed, and how fast training is."""
     counts = queries.jobs_by_state(session)
-    chosen = [
-        group
-        for group in groups
-        if at.workload in {"", group.workload} and at.hardware in {"", group.hardware}
-    ]
     return render(
         request,
         "_overview.html" if partial(request) else "overview.html",
         now=now,
-        at=at,
-        groups=overview.matching(chosen, at.text),
-        best=_best(session, series, now, at),
-        best_shown=BEST_SHOWN,
-        marks=finding_data.marks(session),
-        any_groups=bool(groups),
-        most=MOST_SERIES if len(series) == MOST_SERIES else 0,
-        metrics=queries.metrics(session),
-        workloads=sorted({group.workload for group in groups}),
-        hardwares=sorted({group.hardware for group in groups}),
-        active=queries.active_jobs(session),
+        shown=overview.load_overview(session, now, MOST_SERIES),
+        active=queries.active_jobs(session, ACTIVE_SHOWN),
         counts=counts,
         running=queries.running(counts),
         failed=queries.jobs_failed_since(session, now - FAILURES_SHOWN),
+        failed_hours=FAILURES_SHOWN // timedelta(hours=1),
         workers=workers.every(session),
         gone_before=_gone_before(now, terms),
+        most_failing=overview.MOST_FAILING,
     )
 
 
-def _best(
-    session: Reading, series: Sequence[Series], now: datetime, at: OverviewAddress
-) -> list[BestCase]:
-    """The fastest of several cases, of the chosen workload and hardware; a search looks for rows.
-
-    The histories of throughput that the overview has read serve for it.
-    """
-    if at.metric != best.METRIC or at.text:
-        return []
-    return [
-        one
-        for one in best.best_among(session, series, now)
-        if one.cases > 1
-        and at.workload in {"", one.workload}
-        and at.hardware in {"", formats.hardware(one.comparability)}
-    ]
+@router.get("/cases")
+@needs(Permission.READ)
+def list_cases(
+    request: Request, session: Reading, now: Now, at: Annotated[CasesAddress, Query()]
+) -> Response:
+    """Show the newest value of each series, against its level."""
+    known = newest_series(session, at.metric, MOST_SERIES)
+    marks, failing = finding_data.marks(session), failing_cases(session, now)
+    chosen = [one for one in known if cases.is_chosen(one, at, marks, failing)]
+    series = with_latest(session, chosen, SPARK_REVISIONS)
+    measured = [one.points[-1].result_id for one in series if one.points]
+    beside = cases.Beside(
+        verdicts=queries.verdicts(session, measured),
+        renewed=series_changes.renewed(session, series),
+        spreads=spreads_of(session, [one.id for one in series]),
+        failing=failing,
+        effects={key: mark.effect for key, (mark, *_) in marks.items()},
+    )
+    counts = queries.jobs_by_state(session)
+    return render(
+        request,
+        "_cases.html" if partial(request) else "cases.html",
+        now=now,
+        at=at,
+        groups=cases.matching(cases.groups(series, beside, at.sort), at.text),
+        marks=marks,
+        any_series=bool(known),
+        most=MOST_SERIES if len(known) == MOST_SERIES else 0,
+        metrics=queries.metrics(session),
+        workloads=sorted({one.case.workload for one in known}),
+        hardwares=sorted({formats.hardware(one.comparability) for one in known}),
+        busy=queries.busy(counts),
+    )
 
 
 @router.get("/runs/{result_id}")
@@ -150,6 +146,7 @@ def show_run(
         result=result,
         hardware=result.environment.comparability(),
         metrics=metrics,
+        marks=_marks(session, points.values()),
         headlines=runs.headlines(metrics, result.verdict),
         sides=runs.sides(result),
         turns=runs.turns(result),
@@ -180,13 +177,29 @@ def show_run(
     )
 
 
+def _marks(session: Reading, points: Collection[Point]) -> list[Mark]:
+    """The open findings that a run is at or after, each with the largest of its effects."""
+    known = finding_data.marks(session, [point.series_id for point in points])
+    about = [
+        mark
+        for point in points
+        for mark in known.get(point.series_id, ())
+        if mark.since <= point.revision_at
+    ]
+    largest = sorted(about, key=lambda mark: abs(mark.effect))
+    return list({mark.finding: mark for mark in largest}.values())[::-1]
+
+
 @router.get("/jobs")
 @needs(Permission.READ)
 def list_jobs(
     request: Request, session: Reading, now: Now, at: Annotated[JobsAddress, Query()]
-) -> HTMLResponse:
+) -> Response:
     """Show the queue, newest first."""
     states = [Job.state == at.state] if at.state else []
+    if at.hours:
+        states.append(Job.finished_at >= now - timedelta(hours=at.hours))
+    counts = queries.jobs_by_state(session)
     page = views.list_jobs(session, *states, after=at.cursor or None, limit=JOBS_PER_PAGE)
     return render(
         request,
@@ -195,14 +208,15 @@ def list_jobs(
         at=at,
         jobs=queries.as_measured(session, page.items),
         further=page.next_cursor,
-        counts=queries.jobs_by_state(session),
+        counts=counts,
         states=[state.value for state in JobState],
+        busy=queries.busy(counts),
     )
 
 
 @router.get("/jobs/{job_id}")
 @needs(Permission.READ)
-def show_job(request: Request, session: Reading, now: Now, job_id: str) -> HTMLResponse:
+def show_job(request: Request, session: Reading, now: Now, job_id: str) -> Response:
     """Show one job with its attempts; it refreshes itself until the job is over."""
     of_case = queries.of_case(session, job_id)
     job = next((job for job in of_case if job.id == job_id), None)
@@ -226,7 +240,7 @@ def show_job(request: Request, session: Reading, now: Now, job_id: str) -> HTMLR
 
 @router.get("/workers")
 @needs(Permission.READ)
-def list_workers(request: Request, session: Reading, now: Now, terms: LeaseTerms) -> HTMLResponse:
+def list_workers(request: Request, session: Reading, now: Now, terms: LeaseTerms) -> Response:
     """Show every worker that has ever introduced itself."""
     template = "_workers.html" if partial(request) else "workers.html"
     return render(
@@ -245,7 +259,7 @@ def _gone_before(now: datetime, terms: Terms) -> datetime:
 
 @router.get("/schedules")
 @needs(Permission.READ)
-def list_schedules(request: Request, session: Reading, now: Now) -> HTMLResponse:
+def list_schedules(request: Request, session: Reading, now: Now) -> Response:
     """Show what is measured regularly."""
     every, last = schedules.every(session), queries.last_slots(session)
     return render(request, "schedules.html", now=now, schedules=every, last=last)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from pydantic import ValidationError
-from sqlalchemy import and_, func, select, tuple_
+from sqlalchemy import and_, case, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from benchmarks import contracts
 from benchmarks.catalog.metrics import reading_order
 from service import models
-from service.history.revisions import IN_HISTORY
+from service.history.revisions import COMPARISON, IN_HISTORY
 from service.jobs import views
+from service.jobs.backfill import SOURCE as BACKFILL
 from service.schemas.jobs import JobView
 from service.schemas.series import Series
 
 MOST_METRICS = 200
 """Names that a page offers: a result has so many metrics at most, of which the catalog knows 20."""
+DAY = timedelta(hours=24)
 ACTIVE = (contracts.JobState.LEASED.value, contracts.JobState.RUNNING.value)
 
 
@@ -63,9 +66,59 @@ def jobs_by_state(session: Session) -> dict[str, int]:
     return {key: value for key, value in rows}  # noqa: C416 - dict() cannot type rows
 
 
+@dataclass(frozen=True, slots=True)
+class DayCoverage:
+    """How much of what was submitted for the history in a day was measured."""
+
+    measured: int
+    """Cases, each once for the labels of its worker."""
+    cases: int
+    waiting: int
+    """Of those not measured, how many may still be."""
+    newest: datetime
+    """When the last of it was submitted."""
+
+    @property
+    def lacking(self) -> int:
+        """How many will not be measured any more."""
+        return self.cases - self.measured - self.waiting
+
+
+def coverage(session: Session) -> DayCoverage | None:
+    """Count what was measured of the newest submission and the day before it.
+
+    Comparisons and what is measured afterwards at old revisions do not count; None if nothing does.
+    """
+    made, job = models.Submission, models.Job
+    nightly = ~or_(*(made.source.startswith(kind) for kind in (COMPARISON, BACKFILL)))
+    query = select(made.created_at).where(nightly).order_by(made.created_at.desc()).limit(1)
+    newest = session.scalar(query)
+    if newest is None:
+        return None
+    measured = func.max(case((job.state == contracts.JobState.SUCCEEDED, 1), else_=0))
+    waits = func.max(case((job.state.in_((contracts.JobState.QUEUED, *ACTIVE)), 1), else_=0))
+    of_a_day = select(made.id).where(made.created_at >= newest - DAY, nightly)
+    each = (
+        select(measured.label("measured"), waits.label("waits"))
+        .where(job.submission_id.in_(of_a_day))
+        .group_by(job.project, job.case_key, job.requires)
+        .subquery()
+    )
+    left = func.sum(each.c.waits * (1 - each.c.measured))
+    done, total, waiting = session.execute(
+        select(func.sum(each.c.measured), func.count(), left).select_from(each)
+    ).one()
+    return DayCoverage(int(done or 0), total, int(waiting or 0), newest)
+
+
 def running(counts: Mapping[str, int]) -> int:
     """Of jobs by state: how many a worker holds now."""
     return sum(counts.get(state, 0) for state in ACTIVE)
+
+
+def busy(counts: Mapping[str, int]) -> bool:
+    """Of jobs by state: whether any runs or waits, so that pages have something to refresh for."""
+    return bool(running(counts) or counts.get(contracts.JobState.QUEUED, 0))
 
 
 def jobs_failed_since(session: Session, since: datetime) -> int:

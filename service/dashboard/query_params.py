@@ -31,13 +31,17 @@ class Address(BaseModel):
         return path + ("?" + urlencode(said) if said else "")
 
 
-class OverviewAddress(Address):
-    """The choice of series on the overview."""
+class CasesAddress(Address):
+    """The choice of series in the table of cases, and their order."""
 
     metric: Short = "throughput"
     workload: Short = ""
     hardware: Short = ""
     text: Short = ""
+    show: Literal["", "changed", "failing"] = ""
+    """Only cases that a finding is about, or that fail now."""
+    sort: Literal["", "change", "value"] = ""
+    """Of the rows of a group: plain cases, the largest changes or the best values first."""
 
 
 class HistoryAddress(Address):
@@ -74,12 +78,21 @@ class JobsAddress(Address):
     """The choice of jobs in the list."""
 
     state: JobState | Literal[""] = ""
+    hours: Annotated[int, Field(ge=0, le=100_000)] = 0
+    """Only jobs that ended in so many hours; 0: all."""
     cursor: Cursor = ""
 
 
 class InboxAddress(Address):
     """The place from which the list of closed findings continues."""
 
+    cursor: Cursor = ""
+
+
+class ComparisonsAddress(Address):
+    """The choice of comparisons in the list: gates, or what the service measured again."""
+
+    kind: Literal["gates", "again"] = "gates"
     cursor: Cursor = ""
 
 

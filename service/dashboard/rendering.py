@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,6 +21,8 @@ from service.http.security_headers import PAGE_POLICY
 from service.http.strict_route import GuardedRoute
 from service.wording import formats, intervals, overtaken
 
+LEVEL = 5
+"""Of gzip: 0.6 ms for 60 kB, and within 3 % of what the highest level saves."""
 _TITLES = {
     400: "That request was not understood",
     403: "That is not yours to do",
@@ -81,9 +85,26 @@ def render(request: Request, template: str, status: int = 200, **values: object)
     )
     headers = {
         "Cache-Control": "no-cache",
-        "Vary": "HX-Request",
+        "Vary": "HX-Request, Accept-Encoding",
         "Content-Security-Policy": PAGE_POLICY,
     }
+    return _sent(request, html.encode(), status, headers)
+
+
+def _sent(request: Request, html: bytes, status: int, headers: dict[str, str]) -> HTMLResponse:
+    """Send a page, compressed; only its name if the browser has the same one already.
+
+    A page that holds the proof of a session stays as it is: beside text that the address brings
+    in, its compressed size would tell a stranger the proof piece by piece (BREACH).
+    """
+    if status == 200:
+        headers["ETag"] = f'W/"{hashlib.blake2b(html, digest_size=16).hexdigest()}"'
+        if headers["ETag"] in request.headers.get("if-none-match", ""):
+            return HTMLResponse(None, 304, headers)
+    secret = getattr(request.state, "proof", "") and not partial(request)
+    if "gzip" in request.headers.get("accept-encoding", "") and not secret:
+        html = gzip.compress(html, LEVEL, mtime=0)
+        headers["Content-Encoding"] = "gzip"
     return HTMLResponse(html, status, headers)
 
 

@@ -16,11 +16,20 @@ from fastapi.responses import HTMLResponse, PlainTextResponse
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.auth.permissions import Permission, needs
-from service.dashboard import environments, figures, overview, queries, rendering, series_changes
+from service.dashboard import (
+    cases,
+    environments,
+    figures,
+    finding_data,
+    queries,
+    rendering,
+    series_changes,
+)
 from service.dashboard.query_params import HistoryAddress
 from service.findings.threshold_table import load_threshold
 from service.history.compare import Known
 from service.history.description import describe
+from service.history.failing import failing_cases
 from service.history.queries import load_series
 from service.history.run_noise import spreads_of
 from service.outbox.sinks import NOBODY, Sinks
@@ -69,7 +78,7 @@ def show_series(
         now=now,
         at=at,
         series=series,
-        latest=next(reversed(overview.by_revision(whole).points), None),
+        latest=next(reversed(cases.by_revision(whole).points), None),
         total=len(whole.points),
         figure=figures.history(series, at.view, analysed),
         level_changes=changes[::-1],
@@ -82,10 +91,12 @@ def show_series(
         many_workers=len({point.worker for point in series.points}) > 1,
         shown=environments.SHOWN,
         facts_shown=environments.FACTS_SHOWN,
-        change=overview.change(whole, Known(spreads_of(session, [whole.id]))),
+        change=cases.change(whole, Known(spreads_of(session, [whole.id]))),
         rows=newest_first[(at.page - 1) * POINTS_PER_PAGE : at.page * POINTS_PER_PAGE],
         pages=pages,
         siblings=siblings,
+        marks=finding_data.marks(session, [series_id]).get(series_id, ()),
+        failing=failing_cases(session, now).get(cases.id_of(whole)),
         several=Counter(one.metric for one in siblings),
         address=_address(request),
     )

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, pairwise
 from statistics import median
 
 from markupsafe import Markup
 
 WIDTH, HEIGHT, PAD = 132.0, 30.0, 3.5
+CARD_WIDTH, CARD_HEIGHT = 320.0, 64.0
+SPOTS = 45
+"""Values of one line that are drawn at most."""
 CALM_SHARE = 0.02
 """The scale reaches at least this share of the median up and down, so that noise looks calm."""
 
@@ -41,6 +45,45 @@ def _spots(values: Sequence[float], interval: float) -> list[tuple[float, float]
         (start + index * step, HEIGHT / 2 - (value - middle) / span * (HEIGHT - 2 * PAD))
         for index, value in enumerate(values)
     ]
+
+
+def thinned(values: Sequence[float], most: int = SPOTS) -> list[float]:
+    """Give at most ``most`` values: the medians of stretches, the newest value last."""
+    if len(values) <= most:
+        return list(values)
+    edges = [round(at * (len(values) - 1) / (most - 1)) for at in range(most)]
+    return [*(median(values[low:high]) for low, high in pairwise(edges)), values[-1]]
+
+
+def before_after(before: Sequence[float], after: Sequence[float], label: str) -> Markup:
+    """Draw values on both sides of a change: a dot each, and each side's median as a line."""
+    sides = [thinned(before), thinned(after)]
+    count, (low, high) = sum(map(len, sides)), _reach([*before, *after])
+    step = (CARD_WIDTH - 2 * PAD) / count
+    border = PAD + len(sides[0]) * step
+    dots = "".join(
+        f"M{PAD + (at + 0.5) * step:.0f} {_height(value, low, high):.1f}h0"
+        for at, value in enumerate(chain(*sides))
+    )
+    levels = [_height(median(side), low, high) for side in (before, after)]
+    return Markup(
+        '<svg class="beside" role="img" aria-label="{}" viewBox="0 0 {:.0f} {:.0f}" '
+        'preserveAspectRatio="none"><path class="border" d="M{:.0f} 0V{:.0f}"/>'
+        '<path class="dots" d="{}"/>'
+        '<path class="levels" d="M0 {:.1f}H{:.0f}M{:.0f} {:.1f}H{:.0f}"/></svg>'
+    ).format(
+        label, CARD_WIDTH, CARD_HEIGHT, border, CARD_HEIGHT, dots, levels[0], border, border,
+        levels[1], CARD_WIDTH,
+    )  # fmt: skip
+
+
+def _reach(values: Sequence[float]) -> tuple[float, float]:
+    calm = abs(median(values)) * CALM_SHARE / 2
+    return min(*values, median(values) - calm), max(*values, median(values) + calm)
+
+
+def _height(value: float, low: float, high: float) -> float:
+    return CARD_HEIGHT - PAD - (value - low) / ((high - low) or 1.0) * (CARD_HEIGHT - 2 * PAD)
 
 
 def stacked_bar(parts: Sequence[tuple[str, float]], whole: float, label: str) -> Markup:

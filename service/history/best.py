@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Environment, JobState, Purpose
-from service.history import ranking
+from benchmarks.contracts import Status
+from service.history import failing, ranking
 from service.history.queries import latest_of_each_series
 from service.history.run_noise import spreads_of
-from service.models import EnvironmentRow, Exclusion, Job, ResultRow, Revision
-from service.models.results import FAILED_PARITY
 from service.schemas.best import BestCase
 from service.schemas.series import Series
 
-METRIC = "throughput"
+METRIC = failing.METRIC
 
 
 def best_cases(session: Session, now: datetime, workload: str | None = None) -> list[BestCase]:
@@ -56,37 +53,8 @@ def _ranked(session: Session, series: Sequence[Series], now: datetime) -> list[r
 
 def _parity_failures(session: Session, since: datetime) -> ranking.Failures:
     """Find where cases failed parity from a time on; what somebody took out is no failure."""
-    taken_out = select(Exclusion.id).where(
-        Exclusion.result_id == ResultRow.id, Exclusion.undone_at.is_(None)
-    )
-    row = ResultRow
-    failed = (
-        select(
-            *(row.case_key, row.project, row.environment, Revision.ordered_at, row.measured_at),
-            Job.spec,
-        )
-        .join(Job, Job.id == row.job_id)
-        .join(Revision, Revision.name == row.revision)
-        .where(Job.state == JobState.FAILED, row.counted, FAILED_PARITY)
-        .where(row.measured_at >= since, ~taken_out.exists())
-    )
-    rows = [
-        found
-        for *found, spec in session.execute(failed)
-        if spec.get("purpose", Purpose.HISTORY) == Purpose.HISTORY
-    ]
-    hardware = _hardware(session, {environment for _, _, environment, *_ in rows})
-    failures: dict[ranking.CaseId, list[tuple[datetime, datetime]]] = {}
-    for case_key, project, environment, revision_at, measured_at in rows:
-        name = ranking.case_id(case_key, project, hardware[environment])
-        failures.setdefault(name, []).append((revision_at, measured_at))
+    failures: dict[ranking.CaseId, list[failing.Place]] = {}
+    for failure in failing.failures_since(session, since):
+        if failure.status is Status.PARITY_FAIL:
+            failures.setdefault(failure.case, []).append(failure.place)
     return failures
-
-
-def _hardware(session: Session, digests: set[str]) -> dict[str, dict[str, str]]:
-    """Read the comparability of environments, by digest."""
-    if not digests:
-        return {}
-    query = select(EnvironmentRow.digest, EnvironmentRow.facts)
-    rows = session.execute(query.where(EnvironmentRow.digest.in_(sorted(digests))))
-    return {digest: Environment(facts=facts).comparability() for digest, facts in rows}

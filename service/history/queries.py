@@ -15,6 +15,7 @@ from sqlalchemy import (
     Select,
     Tuple,
     and_,
+    bindparam,
     case,
     func,
     literal,
@@ -126,18 +127,52 @@ def latest_of_each_series(
 ) -> list[Series]:
     """The series of ``metric`` with their ``last`` newest revisions, oldest of them first.
 
-    Each has one point, that of the measurement which a comparison takes as well. What is excluded
-    or disturbed is in none. Of more than ``most`` series those with the newest revisions are
-    given: a node that calls itself otherwise in each process would begin a series with each.
+    As `newest_series` chooses them and `with_latest` reads them.
+    """
+    return with_latest(session, newest_series(session, metric, most), last)
+
+
+def newest_series(session: Session, metric: str, most: int = 1_000) -> list[Series]:
+    """The series of ``metric`` by case, without their points.
+
+    Of more than ``most`` series those with the newest revisions are given: a node that calls itself
+    otherwise in each process would begin a series with each.
     """
     newest = select(func.max(Point.revision_at)).where(Point.series_id == SeriesRow.id)
     by_age = (newest.scalar_subquery().desc().nulls_last(), SeriesRow.id)
     rows = session.scalars(_some_series(metric, None).order_by(*by_age).limit(most)).all()
-    points: dict[str, list[SeriesPoint]] = {row.id: [] for row in rows}
-    for series_id, *point in session.execute(_soundest_of(_newest_revisions(list(points), last))):
-        points[series_id].append(SeriesPoint(*point))
-    in_order = sorted(rows, key=lambda row: (row.case_key, row.id))
-    return [_series(row, points[row.id]) for row in in_order]
+    return [_series(row) for row in sorted(rows, key=lambda row: (row.case_key, row.id))]
+
+
+def with_latest(session: Session, series: Sequence[Series], last: int) -> list[Series]:
+    """These series with their ``last`` newest revisions, oldest of them first.
+
+    Each has one point, that of the measurement which a comparison takes as well. What is excluded
+    or disturbed is in none.
+    """
+    points: dict[str, list[SeriesPoint]] = {one.id: [] for one in series}
+    if points:
+        places = _newest_revisions(list(points), last)
+        for series_id, *point in session.execute(_soundest_of(places)):
+            points[series_id].append(SeriesPoint(*point))
+    return [replace(one, points=tuple(points[one.id])) for one in series]
+
+
+_RECENT = (
+    select(Point.revision_at, Point.value)
+    .where(Point.series_id == bindparam("series"), *COUNTED)
+    .order_by(*(column.desc() for column in POINT_ORDER))
+    .limit(bindparam("most"))
+)
+
+
+def recent_values(session: Session, series_id: str, most: int) -> list[tuple[datetime, float]]:
+    """The newest ``most`` values of a series with their places in the order of revisions.
+
+    Oldest first; what is excluded or disturbed is left out.
+    """
+    rows = session.execute(_RECENT, {"series": series_id, "most": most})
+    return [(at, value) for at, value in rows][::-1]
 
 
 def newest_of(session: Session, series_ids: Sequence[str]) -> list[Series]:

@@ -20,7 +20,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from service.models.columns import Base, ProjectOwned, one_per_job
 
-_FAILED_PARITY = "status = 'parity_fail'"
+_FAILED = "status <> 'ok'"
 
 
 class Revision(Base):
@@ -95,15 +95,15 @@ class ResultRow(ProjectOwned, Base):
         Index(None, "measured_at"),
         Index(None, "project", "id"),
         Index(
-            "ix_results_failed_parity",
+            "ix_results_failed",
             "measured_at",
-            sqlite_where=text(_FAILED_PARITY),
-            postgresql_where=text(_FAILED_PARITY),
+            sqlite_where=text(_FAILED),
+            postgresql_where=text(_FAILED),
         ),
     )
 
 
-FAILED_PARITY = text(f"results.{_FAILED_PARITY}")
+FAILED = text(f"results.{_FAILED}")
 """Condition on results, in the words of the index that finds them."""
 
 

@@ -10,7 +10,7 @@ import pytest
 from builders import history
 from builders.polling import opened, wait_until
 from builders.seeded import Seeded
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 pytestmark = pytest.mark.browser
 
@@ -30,6 +30,8 @@ def paths(seeded: Seeded) -> dict[str, str]:
     newest, before = history.revision_name(39), history.revision_name(38)
     return {
         "overview": "/",
+        "cases": "/cases",
+        "gates": "/comparisons",
         "run": f"/runs/{seeded.ids['latest:' + INPUT_BOUND]}",
         "failed run": f"/runs/{seeded.ids['oom']}",
         "unsupported run": f"/runs/{seeded.ids['unsupported']}",
@@ -50,8 +52,8 @@ def paths(seeded: Seeded) -> dict[str, str]:
 
 
 def open_history(page: Page) -> None:
-    """Go from the overview to the history of the nanogpt that got slower."""
-    page.goto("/?workload=nanogpt&text=compile")
+    """Go from the table of cases to the history of the nanogpt that got slower."""
+    page.goto("/cases?workload=nanogpt&text=compile")
     page.get_by_role("rowheader").get_by_role("link").first.click()
     page.wait_for_url("**/series/*")
     expect(page.locator(DRAWN).first).to_be_visible()
@@ -78,16 +80,25 @@ def background(page: Page) -> int:
     return int(str(colour).split("(")[1].split(",")[0])
 
 
-def test_the_overview_shows_every_series_grouped(page: Page) -> None:
+def test_the_overview_says_how_things_are_how_fast_and_what_runs(page: Page) -> None:
     page.goto("/")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("cases measured")
+    speeds = page.get_by_role("region", name="How fast").get_by_role("row")
+    devices = {(plan.case.workload, plan.case.preset, plan.gpu) for plan in history.PLANS}
+    expect(speeds).to_have_count(1 + len(devices))
+    expect(page.get_by_text("process 2 of 3")).to_be_visible()
+    assert page.evaluate("document.querySelectorAll('*').length") < 1_200
+
+
+def test_the_table_of_cases_shows_every_series_grouped(page: Page) -> None:
+    page.goto("/cases")
     expect(page.locator("table.overview tbody tr")).to_have_count(len(history.PLANS))
     expect(page.get_by_role("heading", name="nanogpt full")).to_be_visible()
-    expect(page.get_by_text("process 2 of 3")).to_be_visible()
     expect(page.locator(".tone-worse")).to_contain_text("▼")
 
 
 def test_the_filter_works_while_typing_and_stands_in_the_address(page: Page) -> None:
-    page.goto("/")
+    page.goto("/cases")
     page.get_by_label("Search").fill("tf32")
     expect(page.locator("table.overview tbody tr")).to_have_count(2)
     wait_until(page, "location.search === '?text=tf32'")
@@ -98,9 +109,9 @@ def test_the_filter_works_while_typing_and_stands_in_the_address(page: Page) -> 
     expect(page.get_by_label("Metric")).to_have_value("step_time")
 
 
-def test_the_overview_refreshes_itself_with_the_filter_in_force(page: Page) -> None:
+def test_the_table_refreshes_itself_with_the_filter_in_force(page: Page) -> None:
     page.clock.install()
-    page.goto("/")
+    page.goto("/cases")
     page.get_by_label("Search").fill("tf32")
     expect(page.locator("table.overview tbody tr")).to_have_count(2)
     with page.expect_response(lambda answer: "text=tf32" in answer.url):
@@ -109,12 +120,35 @@ def test_the_overview_refreshes_itself_with_the_filter_in_force(page: Page) -> N
     assert page.locator("#live").count() == 1
 
 
+def test_a_page_stops_asking_once_nothing_runs_and_asks_when_it_is_seen_again(page: Page) -> None:
+    asked: list[str] = []
+
+    def nothing_runs(route: Route) -> None:
+        answer = route.fetch()
+        asked.append(route.request.url)
+        body = answer.text().replace("every 5s", "visibilitychange from:document")
+        route.fulfill(response=answer, body=body)
+
+    page.clock.install()
+    page.goto("/cases")
+    page.route("**/cases", nothing_runs)
+    with page.expect_response("**/cases"):
+        page.clock.fast_forward(REFRESH_MS)
+    page.wait_for_timeout(200)
+    for _ in range(3):
+        page.clock.fast_forward(REFRESH_MS)
+    page.wait_for_timeout(200)
+    assert len(asked) == 1
+    with page.expect_response("**/cases"):
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+
 def test_focus_survives_a_refresh(page: Page) -> None:
     page.clock.install()
-    page.goto("/")
+    page.goto("/cases")
     link = page.get_by_role("rowheader").get_by_role("link").nth(3)
     link.focus()
-    with page.expect_response(lambda answer: urlsplit(answer.url).path == "/"):
+    with page.expect_response(lambda answer: urlsplit(answer.url).path == "/cases"):
         page.clock.fast_forward(REFRESH_MS)
     page.wait_for_timeout(200)
     expect(link).to_be_focused()
@@ -123,7 +157,7 @@ def test_focus_survives_a_refresh(page: Page) -> None:
 def test_a_lost_connection_is_said_and_the_numbers_stay(new_page: NewPage) -> None:
     page = new_page(may_fail=True)
     page.clock.install()
-    page.goto("/")
+    page.goto("/cases")
     rows = page.locator("table.overview tbody tr")
     expect(rows).to_have_count(len(history.PLANS))
     page.route("**/*", lambda route: route.abort())
@@ -254,6 +288,25 @@ def test_the_page_and_its_charts_follow_the_system_into_the_dark(new_page: NewPa
     assert background(page) > 200
 
 
+def test_paper_shows_a_chart_up_to_its_newest_point(page: Page) -> None:
+    open_history(page)
+    screen = page.evaluate(WIDTHS)
+    page.evaluate(
+        f"""() => {{ window.printed = [];
+        matchMedia('print').addEventListener('change', () => printed.push(({WIDTHS})())); }}"""
+    )
+    page.pdf(format="A4")
+    wait_until(page, "window.printed.length === 2")
+    paper, after = page.evaluate("printed")
+    assert paper[0] < screen[0]
+    assert paper[0] == paper[1]
+    assert after == screen
+
+
+WIDTHS = """() => [document.querySelector('.plot').clientWidth,
+  Math.round(document.querySelector('.plot .main-svg').getBoundingClientRect().width)]"""
+
+
 def test_a_theme_chosen_by_hand_wins_and_is_kept(page: Page) -> None:
     page.goto("/")
     assert background(page) > 200
@@ -320,11 +373,20 @@ def test_every_page_opens_on_a_phone_in_the_dark_and_none_scrolls_sideways(
 
 def test_every_page_is_named_in_full_on_a_phone(new_page: NewPage, paths: dict[str, str]) -> None:
     page = new_page(width=390, height=740, has_touch=True, is_mobile=True)
-    for name in ("overview", "findings", "jobs", "compare", "workers", "schedules"):
+    for name in (
+        "overview",
+        "cases",
+        "findings",
+        "gates",
+        "compare",
+        "jobs",
+        "workers",
+        "schedules",
+    ):
         page.goto(paths[name])
         links = page.get_by_role("navigation", name="Pages", exact=True).get_by_role("link").all()
         boxes = [box for link in links if (box := link.bounding_box())]
-        assert len(boxes) == 6, name
+        assert len(boxes) == 8, name
         assert all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes), name
 
 
@@ -460,7 +522,7 @@ def test_hostile_text_runs_nothing(new_page: NewPage, paths: dict[str, str]) -> 
 
 def test_pages_can_be_read_without_scripts(new_page: NewPage, paths: dict[str, str]) -> None:
     page = new_page(java_script_enabled=False)
-    page.goto("/?workload=unet")
+    page.goto("/cases?workload=unet")
     expect(page.locator("table.overview tbody tr")).to_have_count(2)
     page.get_by_role("rowheader").get_by_role("link").first.click()
     expect(page.locator("#points")).to_be_visible()

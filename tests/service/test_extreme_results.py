@@ -133,7 +133,7 @@ def own_addresses(submission: str, job: str, result: str) -> Iterator[str]:
 def shared_addresses(client: TestClient) -> Iterator[str]:
     api = "/api/v1"
     yield from (f"{api}/{noun}?limit=500" for noun in ("results", "series", "jobs"))
-    yield from ("/", "/?metric=other", "/jobs")
+    yield from ("/", "/cases", "/cases?metric=other&sort=change", "/jobs")
     for one in client.get(f"{api}/series?limit=500").json()["items"]:
         yield from (f"{api}/series/{one['id']}", f"{api}/series/{one['id']}/points")
         yield from (f"/series/{one['id']}", f"/series/{one['id']}/points.csv")

@@ -115,11 +115,11 @@ def test_a_baseline_that_was_taken_out_is_no_baseline_until_it_is_put_back(
     plain, fast = rows(client, submission)
     assert (plain["throughput"]["value"], fast["speedup"]) == (pytest.approx(100), None)
     assert plain["reason"] == "Excluded: Another process held the CPU."
-    assert formats.times(2.5) not in client.get("/").text
+    assert formats.times(2.5) not in client.get("/cases").text
     assert client.delete(exclusion, params={"actor": "ada"}).is_success
     plain, fast = rows(client, submission)
     assert (plain["reason"], fast["speedup"]["value"]) == ("", pytest.approx(2.5))
-    assert formats.times(2.5) in client.get("/").text
+    assert formats.times(2.5) in client.get("/cases").text
 
 
 def test_a_case_that_was_taken_out_is_held_against_no_baseline(
@@ -131,7 +131,7 @@ def test_a_case_that_was_taken_out_is_held_against_no_baseline(
     assert client.put(f"/api/v1/results/{fast['result_id']}/exclusion", json=who).is_success
     fast = rows(client, submission)[1]
     assert (fast["speedup"], fast["reason"]) == (None, "Excluded: The clock was set.")
-    assert formats.times(2.5) not in client.get("/").text
+    assert formats.times(2.5) not in client.get("/cases").text
     told = read(Report, client.get(f"/api/v1/submissions/{submission}/report").text)
     paper = io.StringIO()
     result_table.show(told.rows, Console(file=paper, width=120))
@@ -161,13 +161,13 @@ def test_a_failing_case_makes_no_point_and_no_comparison(client: TestClient, han
     assert told["bf16"]["note"] == "No result of the contender (failed parity) in the history."
 
 
-def test_the_overview_never_holds_a_case_against_a_failing_baseline(
+def test_the_table_of_cases_never_holds_a_case_against_a_failing_baseline(
     client: TestClient, hand: Hand
 ) -> None:
     measure(hand, "r1", (100.0, FAIL), (250.0, PASS))
-    assert formats.times(2.5) not in client.get("/").text
+    assert formats.times(2.5) not in client.get("/cases").text
     measure(hand, "r2", (100.0, PASS), (250.0, PASS))
-    assert formats.times(2.5) in client.get("/").text
+    assert formats.times(2.5) in client.get("/cases").text
 
 
 def test_a_gate_calls_a_contender_that_fails_parity_a_regression(

@@ -72,6 +72,18 @@ class Places:
         order = self.full_names
         return (order.index(left.revision) + order.index(right.revision)) / 2
 
+    def share(self, point: SeriesPoint, first: SeriesPoint, last: SeriesPoint) -> float:
+        """Return where a point lies between two others: 0 at the first, 1 at the last."""
+        if self.x == "time":
+            passed, whole = (
+                point.revision_at - first.revision_at,
+                last.revision_at - first.revision_at,
+            )
+            return passed / whole if whole else 0.0
+        order = self.full_names
+        begin, at, end = (order.index(one.revision) for one in (first, point, last))
+        return (at - begin) / max(end - begin, 1)
+
     def axis(self, view: View) -> Figure:
         """The horizontal axis, zoomed as the reader chose."""
         zoom: dict[str, object] = {}

@@ -29,6 +29,8 @@ MOST_REASON = 120
 """Characters of a reason that a hover shows; the table has all of it."""
 LONGEST_LABEL = 24
 """Characters of a mark's label, which may name a worker."""
+LABEL_SHARE = 0.12
+"""Of the width of a chart, that a label takes on a laptop's screen."""
 BEFORE = 30
 """Points shown before a change: what its old level was, and how steady."""
 ALL, UNANALYSED = View(), Analysed()
@@ -48,7 +50,7 @@ def history(series: Series, view: View = ALL, analysed: Analysed = UNANALYSED) -
     inside = [point for point in kept if point.counts]
     excluded = [point for point in kept if point.excluded]
     disturbed = [point for point in kept if point.disturbed and not point.excluded]
-    marks, notes = _environment_marks(analysed.environments, place)
+    marks, notes = _environment_marks(analysed.environments, points, place)
     levels, labels = drawn(points, analysed, place, factor)
     title = f"{metric(series.metric).title}, {frame.literal(label)}"
     return {
@@ -199,19 +201,34 @@ def _cut(said: str, most: int = MOST_REASON) -> str:
 
 
 def _environment_marks(
-    marks: Sequence[EnvironmentMark], place: Places
+    marks: Sequence[EnvironmentMark], points: Sequence[SeriesPoint], place: Places
 ) -> tuple[list[frame.Figure], list[frame.Figure]]:
-    """Mark environment changes, unless they are so many that marks would say nothing."""
+    """Mark environment changes, unless they are so many that marks would say nothing.
+
+    A label that would lie over the one before it only counts there: ``env 3, 2 more``.
+    """
     shown = [
         mark for mark in marks if {mark.before.revision, mark.after.revision} <= place.labels.keys()
     ]
     if len(shown) > MOST_LABELS:
         return [], []
-    shapes: list[frame.Figure] = []
-    notes: list[frame.Figure] = []
-    for mark in shown:
-        x = place.between(mark.before, mark.after)
-        shapes.append(frame.upright(x, "var(--mark)", 1.5, dash="dot"))
-        text = frame.literal(_cut(mark.label, LONGEST_LABEL))
-        notes.append(frame.label(x, text, "var(--mark)", 11))
-    return shapes, notes
+    xs = [place.between(mark.before, mark.after) for mark in shown]
+    groups: list[list[int]] = []
+    begun = -1.0
+    for at, mark in enumerate(shown):
+        share = place.share(mark.after, points[0], points[-1])
+        if groups and share - begun < LABEL_SHARE:
+            groups[-1].append(at)
+        else:
+            groups.append([at])
+            begun = share
+    notes = [
+        frame.label(xs[at], _label_of(shown[at], len(more)), "var(--mark)", 11)
+        for at, *more in groups
+    ]
+    return [frame.upright(x, "var(--mark)", 1.5, dash="dot") for x in xs], notes
+
+
+def _label_of(mark: EnvironmentMark, more: int) -> str:
+    text = _cut(mark.label, LONGEST_LABEL) + (f", {more} more" if more else "")
+    return frame.literal(text)

@@ -47,6 +47,7 @@
       drawCharts();
     });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCharts);
+    matchMedia("print").addEventListener("change", drawCharts);
   }
 
   // -- charts ------------------------------------------------------------------------------
@@ -86,6 +87,7 @@
     const figure = themed(source);
     figure.layout.uirevision = "same"; // a new theme keeps the zoom
     figure.layout.height = plot.clientHeight;
+    figure.layout.width = plot.clientWidth || undefined; // paper is narrower than the window
     if (matchMedia("(pointer: coarse)").matches) {
       figure.layout.dragmode = false; // let fingers scroll
       figure.config.displayModeBar = false; // a finger does not hover: it would never go away

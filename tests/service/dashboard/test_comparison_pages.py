@@ -9,6 +9,7 @@ from builders.service_hand import Hand
 from fastapi.testclient import TestClient
 
 from benchmarks.contracts import Lease, Result, Status
+from service.models import ComparisonRow
 from service.wording import formats
 
 
@@ -36,6 +37,25 @@ def test_a_comparison_has_a_page_with_its_cases_and_attempts(
         assert f"/jobs/{used['job_id']}" in text
         assert client.get(f"/runs/{used['result_id']}").status_code == 200
     assert f'href="{told["page"]}"' in client.get("/comparisons").text
+
+
+def test_gates_stand_apart_from_what_the_service_measured_again(
+    client: TestClient, hand: Hand
+) -> None:
+    gates = [gate_of(client, hand).start() for _ in range(3)]
+    database = client.app.state.database  # type: ignore[attr-defined]
+    with database.writing() as session:
+        for gate, kind in zip(gates, ("confirmation:", "bisection:"), strict=False):
+            session.get_one(ComparisonRow, gate["id"]).source = kind + "0" * 32
+
+    def listed(path: str) -> list[str]:
+        return re.findall(r'href="/comparisons/(\w+)"', client.get(path).text)
+
+    assert listed("/comparisons") == [gates[2]["id"]]
+    assert set(listed("/comparisons?kind=again")) == {gates[0]["id"], gates[1]["id"]}
+    assert '<a href="/comparisons">Gates</a>' in client.get("/").text
+    shown = re.findall(r"<code>(\w+)</code></a>", client.get("/comparisons?kind=again").text)
+    assert len(set(shown)) == 2
 
 
 def test_a_time_that_grew_is_shown_with_a_plus(client: TestClient, hand: Hand) -> None:

@@ -19,6 +19,7 @@ from benchmarks.contracts import Result, Trace
 from service.dashboard import figures
 from service.dashboard.figures import Analysed
 from service.dashboard.figures.frame import CONFIG, TOOLS, decimate
+from service.dashboard.figures.places import XAxis
 from service.dashboard.sparkline import HEIGHT, sparkline, stacked_bar
 
 
@@ -94,6 +95,21 @@ def test_an_environment_change_is_marked_between_its_two_revisions() -> None:
     assert drawn["layout"]["annotations"][0]["text"] == "env 1 on &lt;b&gt;"
     later = read(figures.history(series(*points[2:]), analysed=Analysed(environments=(mark,))))
     assert later["layout"]["shapes"] == []
+
+
+@pytest.mark.parametrize("x", ["order", "time"])
+def test_labels_of_environments_that_would_lie_over_each_other_are_one(x: XAxis) -> None:
+    points = [point(n, 10.0) for n in range(1, 41)]
+    marks = tuple(
+        figures.EnvironmentMark(points[at], points[at + 1], f"env {number} on node-a")
+        for number, at in enumerate((4, 5, 7, 30), 1)
+    )
+    drawn = read(figures.history(series(*points), figures.View(x=x), Analysed(environments=marks)))
+    assert len(drawn["layout"]["shapes"]) == 4
+    assert [label["text"] for label in drawn["layout"]["annotations"]] == [
+        "env 1 on node-a, 2 more",
+        "env 4 on node-a",
+    ]
 
 
 def test_so_many_environment_changes_that_nobody_could_read_them_are_not_marked() -> None:

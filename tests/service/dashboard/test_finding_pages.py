@@ -286,12 +286,23 @@ def test_a_run_can_be_excluded_or_put_back(pages: TestClient) -> None:
     assert f'data-send="PUT /api/v1/results/{long.result_of(40)}/exclusion"' in kept
 
 
-def test_the_overview_marks_series_that_a_finding_is_about(
+def test_the_table_of_cases_marks_series_that_a_finding_is_about(
     pages: TestClient, ids: Analysed
 ) -> None:
-    text = read(pages, "/")
+    text = read(pages, "/cases")
     assert text.count('class="found"') == 1
     assert f'class="found" href="/findings/{ids.regression}"' in text
+
+
+def test_a_series_and_its_runs_link_to_the_finding_about_them(
+    pages: TestClient, ids: Analysed
+) -> None:
+    link = f'class="found" href="/findings/{ids.regression}"'
+    finding = pages.get(f"/api/v1/findings/{ids.regression}").json()
+    moved = finding["series"][0]
+    assert link in read(pages, f"/series/{moved['series']['id']}")
+    assert link in read(pages, f"/runs/{moved['first_bad_result']}")
+    assert link not in read(pages, f"/runs/{long.result_of(2)}")  # before it
 
 
 def test_closed_findings_are_paged_and_marks_go_away(
@@ -311,7 +322,8 @@ def test_closed_findings_are_paged_and_marks_go_away(
     assert f'id="finding-{ids.regression}"' in second
     assert "overdue" not in second
     assert "Asks for attention" not in second
-    assert 'class="found"' not in read(acting, "/")
+    assert 'class="found"' not in read(acting, "/cases")
+    assert 'id="changed"' not in read(acting, "/")
     assert 'class="count"' not in second
 
 

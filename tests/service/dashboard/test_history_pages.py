@@ -1,4 +1,4 @@
-"""The overview and the pages of series: what they rest on, over histories of every kind."""
+"""The table of cases and the pages of series: what they rest on, over histories of every kind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from benchmarks.contracts import Direction, Sample
-from service.dashboard import overview, pages
+from service.dashboard import cases, pages
 from service.database.session import Database
 from service.history import queries
 from service.models import EnvironmentRow, Exclusion, Point
@@ -38,8 +38,8 @@ def exclude(client: TestClient, result: str) -> None:
     assert client.put(f"/api/v1/results/{result}/exclusion", json=body).status_code == 200
 
 
-def rows(client: TestClient, path: str = "/") -> list[str]:
-    """The rows of the overview as a reader sees them."""
+def rows(client: TestClient, path: str = "/cases") -> list[str]:
+    """The rows of the table of cases as a reader sees them."""
     found = re.findall(r'<tr id="row-.*?</tr>', client.get(path).text, re.DOTALL)
     return [plain(row) for row in found]
 
@@ -161,24 +161,24 @@ def test_each_revision_shows_the_measurement_that_a_comparison_takes(database: D
         session.flush()
         for last in (1, 2, 30, 100):
             found, empty = queries.latest_of_each_series(session, "throughput", last=last)
-            whole = overview.by_revision(queries.load_series(session, long.SERIES))
+            whole = cases.by_revision(queries.load_series(session, long.SERIES))
             assert len(whole.points) > 30
             assert found == replace(whole, points=whole.points[-last:])
             assert empty.points == ()
 
 
 @pytest.mark.both_databases
-def test_of_too_many_series_the_overview_shows_those_with_the_newest_revisions(
+def test_of_too_many_series_the_table_shows_those_with_the_newest_revisions(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with client.app.state.database.writing() as session:  # type: ignore[attr-defined]
         long.prepare(session)
         long.add(session, {0: 100.0, 1: 101.0}, series_id=long.OTHER)
         long.add(session, {2: 100.0}, place=1)
-    assert "are the" not in (whole := client.get("/").text)
+    assert "are the" not in (whole := client.get("/cases").text)
     assert whole.count('class="spark"') == 2
     monkeypatch.setattr(pages, "MOST_SERIES", 1)
-    text = client.get("/").text
+    text = client.get("/cases").text
     assert "Shown are the 1 series with the newest revisions" in text
     assert text.count('class="spark"') == 1
     assert f"/series/{long.SERIES}" in text

@@ -1,198 +1,228 @@
-"""The overview's rows say what is new, against what, and how sure."""
+"""The first page: is everything all right, what changed, how fast are we."""
 
 from __future__ import annotations
 
-import csv
-from dataclasses import replace
-from datetime import timedelta
+import re
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from builders.series import point, series
+from builders import analysed as builder
+from builders.analysed import Analysed
+from builders.html_page import faults
+from builders.service_hand import Hand, result_of
+from fastapi.testclient import TestClient
+from sqlalchemy import update
 
-from benchmarks.contracts import Bottleneck, Case, Direction, Verdict
-from service.dashboard import (
-    labels,
-    overview,
-    rendering,
-    series_pages,
-)
-from service.schemas.series import SeriesPoint
+from benchmarks.contracts import Status
+from service import findings
+from service.app import create_app
+from service.dashboard import queries
+from service.dashboard.overview import OverallState
+from service.dashboard.queries import DayCoverage
+from service.dashboard.sparkline import SPOTS, before_after, thinned
+from service.database.session import Database
+from service.models import FindingRow, Submission
+from service.settings import Settings
+from service.wording import formats
 
-
-def case(**axes: str) -> Case:
-    return Case(workload="resnet50", preset="full", axes=axes)
-
-
-def test_the_newest_revision_is_held_against_the_one_before() -> None:
-    later = point(2, 0.0).measured_at + timedelta(hours=1)
-    again = point(2, 104.0, measured_at=later)
-    told = overview.change(series(point(1, 50.0), point(2, 100.0), again, point(3, 110.0)))
-    assert told is not None
-    assert told.change == pytest.approx(110 / 104 - 1)
-    assert told.verdict.value == "faster"
+NOW = datetime.now(UTC)
+WELL = OverallState(0, 0, (), 0, DayCoverage(129, 129, 0, NOW))
 
 
-def test_a_shorter_time_is_a_change_for_the_better() -> None:
-    told = overview.change(series(point(1, 2.0), point(2, 1.0), direction=Direction.LOWER))
-    assert told is not None
-    assert told.change == pytest.approx(0.5)
+def said(condition: OverallState) -> str:
+    return ", ".join(clause for clause, _ in condition.clauses)
 
 
-def test_a_first_revision_has_nothing_to_be_compared_with() -> None:
-    assert overview.change(series(point(1, 1.0), point(1, 2.0))) is None
-    assert overview.change(series()) is None
-
-
-def test_a_speed_up_is_over_the_same_input_with_defaults_elsewhere() -> None:
-    plain = series(point(1, 100.0), id="a" * 32, case=case(workers="16"))
-    fast = series(point(1, 650.0), id="b" * 32, case=case(workers="16", precision="bf16"))
-    other = series(point(1, 10.0), id="c" * 32, case=case(workers="2", precision="bf16"))
-    (group,) = overview.groups([fast, other, plain], {})
-    rows = {row.series.id[0]: row for row in group.rows}
-    assert rows["b"].speedup
-    assert rows["b"].speedup.value == pytest.approx(6.5)
-    assert rows["a"].is_baseline
-    assert rows["c"].speedup is None
-    assert not rows["c"].is_baseline
-
-
-def test_a_speed_up_is_over_the_baseline_in_the_same_unit() -> None:
-    fast = case(precision="bf16")
-    found = [
-        series(point(1, 100.0), id="a" * 32),
-        series(point(3, 10.0), id="b" * 32, unit="sample/s"),
-        series(point(1, 200.0), id="c" * 32, case=fast),
-        series(point(3, 30.0), id="d" * 32, case=fast, unit="sample/s"),
-    ]
-    (group,) = overview.groups(found, {})
-    told = {row.series.id[0]: row.speedup.value for row in group.rows if row.speedup}
-    assert told == {"c": pytest.approx(2.0), "d": pytest.approx(3.0)}
-    assert [row.series.id[0] for row in group.rows if row.is_baseline] == ["a", "b"]
-
-
-def test_a_speed_up_in_time_is_the_shorter_time() -> None:
-    slow = series(point(1, 4.0), direction=Direction.LOWER)
-    fast = series(point(1, 2.0), direction=Direction.LOWER, case=case(precision="bf16"))
-    told = overview.speedup(fast, slow)
-    assert told
-    assert told.value == pytest.approx(2.0)
-    assert told.low is not None
-    assert told.high is not None
-    assert told.low < 2.0 < told.high
-
-
-def test_a_speed_up_holds_two_measurements_of_one_revision_together() -> None:
-    fast = case(precision="bf16")
-    slow = series(point(1, 100.0), point(2, 200.0))
-    told = overview.speedup(series(point(1, 300.0), point(2, 500.0), case=fast), slow)
-    assert told
-    assert (told.revision, told.value) == ("r2", pytest.approx(2.5))
-    newer = overview.speedup(series(point(1, 300.0), point(3, 900.0), case=fast), slow)
-    assert newer
-    assert (newer.revision, newer.value) == ("r1", pytest.approx(3.0))
-    assert overview.speedup(series(point(3, 900.0), case=fast), slow) is None
+def test_one_line_says_whether_everything_is_all_right_the_worst_first() -> None:
+    assert (said(WELL), WELL.tone) == (
+        "129 of 129 cases measured, no regression since yesterday, no node ill",
+        "good",
+    )
+    broken = OverallState(2, 1, ("node-a",), 1, DayCoverage(127, 129, 0, NOW))
+    assert (said(broken), broken.tone) == (
+        "2 regressions since yesterday, 1 case fails, 1 node ill, 1 older regression open, "
+        "127 of 129 cases measured",
+        "bad",
+    )
 
 
 @pytest.mark.parametrize(
-    ("base", "own", "sure"),
+    ("condition", "tone"),
     [
-        (point(1, 100.0), point(1, 150.0), True),
-        (point(1, 100.0), point(1, 100.5), False),
-        (point(1, 100.0), point(1, 150.0, interval="within_run"), False),
-        (point(1, 100.0, low=None, high=None, interval="none"), point(1, 150.0), False),
+        (OverallState(0, 3, (), 0, WELL.coverage), "mark"),
+        (OverallState(0, 0, (), 0, DayCoverage(100, 129, 0, NOW)), "mark"),
+        (OverallState(0, 0, (), 0, DayCoverage(100, 129, 29, NOW)), "good"),
+        (OverallState(0, 0, (), 0, None), "good"),
+        (OverallState(0, 0, (), 1, WELL.coverage), "bad"),
+        (OverallState(0, 0, ("a",), 0, WELL.coverage), "bad"),
     ],
 )
-def test_a_speed_up_is_sure_only_with_intervals_over_processes_that_leave_out_one(
-    base: SeriesPoint, own: SeriesPoint, sure: bool
+def test_what_is_left_to_do_is_not_called_all_right(condition: OverallState, tone: str) -> None:
+    assert condition.tone == tone
+    so_far = condition.coverage is not None and condition.coverage.waiting > 0
+    assert ("so far" in said(condition)) is so_far
+
+
+def submit(client: TestClient, *workloads: str, **more: Any) -> None:
+    body = {"cases": [{"workload": name} for name in workloads], "revision": "r1", **more}
+    answer = client.post("/api/v1/submissions", json=body)
+    assert answer.status_code == 201, answer.text
+
+
+def covered(client: TestClient) -> tuple[int, int, int] | None:
+    with cast("Any", client.app).state.database.reading() as session:
+        found = queries.coverage(session)
+    return found and (found.measured, found.cases, found.waiting)
+
+
+@pytest.mark.both_databases
+def test_each_case_of_the_newest_day_is_counted_once(client: TestClient, hand: Hand) -> None:
+    assert covered(client) is None
+    submit(client, "unet")
+    assert covered(client) == (0, 1, 1)
+    hand.measure()
+    with cast("Any", client.app).state.database.writing() as session:
+        session.execute(update(Submission).values(created_at=NOW - timedelta(days=2)))
+    assert covered(client) == (1, 1, 0)
+    submit(client, "unet", "resnet50")
+    hand.measure()
+    hand.measure(status=Status.OOM)
+    submit(client, "unet", source="comparison:" + "0" * 32)
+    assert covered(client) == (1, 2, 0)
+
+
+@pytest.fixture(scope="module")
+def filled(
+    sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Analysed]:
+    """A history with an open regression, and a node that is ill."""
+    path = tmp_path_factory.mktemp("analysed") / "analysed.sqlite3"
+    shutil.copyfile(sqlite_template, path)
+    database = Database(f"sqlite:///{path}")
+    told = builder.analyse(database)
+    database.close()
+    return path, told
+
+
+@pytest.fixture
+def ids(filled: tuple[Path, Analysed]) -> Analysed:
+    """The findings of that history."""
+    return filled[1]
+
+
+@pytest.fixture
+def acting(filled: tuple[Path, Analysed], tmp_path: Path) -> Iterator[TestClient]:
+    """A client of the service on a copy of that history."""
+    shutil.copyfile(filled[0], tmp_path / "own.sqlite3")
+    settings = Settings(database_url=f"sqlite:///{tmp_path}/own.sqlite3", background=False)
+    with TestClient(create_app(settings)) as client:
+        yield client
+
+
+def test_open_findings_are_cards_with_size_interval_picture_and_owner(
+    acting: TestClient, ids: Analysed
 ) -> None:
-    told = overview.speedup(series(own, case=case(precision="bf16")), series(base))
-    assert told
-    assert told.sure is sure
+    text = acting.get("/").text.replace(formats.NBSP, " ")
+    assert faults(text) == []
+    finding = acting.get(f"/api/v1/findings/{ids.regression}").json()
+    cards = re.findall(r'<li class="card change.*?</li>', text, re.DOTALL)
+    (card,) = [card for card in cards if ids.regression in card]
+    assert unescape(finding["summary"]["headline"]).replace(formats.NBSP, " ") in unescape(card)
+    assert re.search(r"<b[^>]*>[\d.]+ % worse</b>, 95 % [\d.]+ % to [\d.]+ %", card)
+    assert '<svg class="beside" role="img" aria-label="Throughput of ' in card
+    assert finding["summary"]["first_bad"] in card
+    assert "· owner " in card
+    assert any(ids.node in card for card in cards)
 
 
-def test_a_speed_up_that_may_be_noise_is_grey_and_called_unclear() -> None:
-    parts = cast("Any", rendering._templates.get_template("_parts.html").module)
-    told = overview.Speedup(1.01, 0.98, 1.04, "r1", sure=False)
-    shown = parts.speedup(told, "r2")
-    assert 'class="muted"' in shown
-    assert "0.98\u00d7 to 1.04\u00d7" in shown
-    assert ">unclear<" in shown
-    assert ">at r1<" in shown
-    sure = parts.speedup(replace(told, low=1.005, sure=True), "r1")
-    assert "muted" not in sure
-    assert "unclear" not in sure
-    assert "at r1<" not in sure
+def test_what_is_closed_has_no_card(acting: TestClient, ids: Analysed) -> None:
+    with cast("Any", acting.app).state.database.writing() as session:
+        for each in (ids.regression, ids.node):
+            findings.act(session, each, "resolve", "ada", NOW)
+    text = acting.get("/").text
+    assert 'class="card change' not in text
+    assert "no node ill" in text
 
 
-def test_a_value_and_its_change_are_about_the_same_measurement() -> None:
-    later = point(2, 0.0).measured_at + timedelta(hours=1)
-    look = point(2, 500.0, measured_at=later, interval="within_run", replicates=1)
-    kept = overview.by_revision(series(point(1, 100.0), point(2, 110.0), look))
-    assert [one.value for one in kept.points] == [100.0, 110.0]
-    told = overview.change(kept)
-    assert told
-    assert told.contender == kept.points[-1]
+def test_regressions_since_yesterday_are_told_apart_from_older_ones(
+    acting: TestClient, ids: Analysed
+) -> None:
+    database = cast("Any", acting.app).state.database
+    for days, words in ((0, "1 regression since yesterday"), (3, "1 older regression open")):
+        with database.writing() as session:
+            row = session.get_one(FindingRow, ids.regression)
+            row.opened_at = datetime.now(UTC) - timedelta(days=days)
+        assert words in acting.get("/").text
 
 
-def test_hardware_that_cannot_be_compared_stands_in_groups_of_its_own() -> None:
-    here = series(point(1, 1.0))
-    there = series(point(1, 1.0), comparability={"hw.gpu.name": "NVIDIA B200"})
-    assert len(overview.groups([here, there], {})) == 2
+def test_a_small_picture_has_a_dot_for_each_value_and_a_line_for_each_side() -> None:
+    drawn = before_after([100.0] * 10, [90.0] * 4, "of it")
+    assert drawn.count("h0") == 14
+    heights = re.findall(r"M[\d.]+ ([\d.]+)H", drawn)
+    assert len(heights) == 2
+    assert float(heights[0]) < float(heights[1])  # higher is nearer to the top
+    assert before_after([1.0] * 1_000, [1.0] * 1_000, "").count("h0") == 2 * SPOTS
 
 
-def test_rows_climb_the_ladder_and_shared_settings_are_said_once() -> None:
-    cases = [
-        case(pinning="on", precision="bf16", compile="default"),
-        case(pinning="on", precision="bf16"),
-        case(pinning="on", precision="tf32"),
-        case(pinning="on"),
-    ]
-    found = [series(point(1, 1.0), id=str(n) * 32, case=one) for n, one in enumerate(cases)]
-    (group,) = overview.groups(found, {})
-    assert group.shared == {"pinning": "on"}
-    assert [row.series.id[0] for row in group.rows] == ["3", "2", "1", "0"]
-    assert [s.axis for s in labels.case_settings(cases[0], group.shared)] == [
-        "precision",
-        "compile",
-    ]
+def test_few_values_stand_for_many_and_the_newest_stays() -> None:
+    values = [float(number) for number in range(1_000)]
+    few = thinned(values)
+    assert (len(few), few[-1]) == (SPOTS, 999.0)
+    assert few == sorted(few)
+    assert thinned(values[:SPOTS]) == values[:SPOTS]
 
 
-def test_only_what_is_a_rate_or_a_time_speeds_up() -> None:
-    assert labels.against_baseline("throughput") == "Speed-up"
-    assert labels.against_baseline("first_step_time_warm") == "Speed-up"
-    assert labels.against_baseline("peak_memory") == "Times better"
-    assert labels.against_baseline("something_new") == "Times better"
+def test_a_page_that_did_not_change_is_not_sent_again(acting: TestClient) -> None:
+    first = acting.get("/cases", headers={"HX-Request": "true"})
+    again = {"HX-Request": "true", "If-None-Match": first.headers["etag"]}
+    same = acting.get("/cases", headers=again)
+    assert (same.status_code, same.content) == (304, b"")
+    assert same.headers["etag"] == first.headers["etag"]
+    submit(acting, "unet")
+    assert acting.get("/cases", headers=again).status_code == 200  # it has something to wait for
 
 
-def test_searching_needs_every_word_and_looks_at_verdicts_too() -> None:
-    verdict = Verdict(bottleneck=Bottleneck.INPUT, confidence="high", sentence="Waits for JPEG.")
-    found = overview.groups([series(point(1, 1.0))], {f"{1:032x}": verdict})
-    assert overview.matching(found, "resnet50 jpeg H200")
-    assert not overview.matching(found, "resnet50 unet")
+def test_a_page_is_compressed_for_whoever_takes_it(acting: TestClient) -> None:
+    sent = acting.get("/cases", headers={"Accept-Encoding": "gzip"})
+    plain = acting.get("/cases", headers={"Accept-Encoding": "identity"})
+    assert sent.headers["content-encoding"] == "gzip"
+    assert int(sent.headers["content-length"]) < int(plain.headers["content-length"]) / 2
+    assert "content-encoding" not in plain.headers
+    assert "Accept-Encoding" in sent.headers["vary"]
 
 
-def test_a_csv_holds_every_point_in_base_units() -> None:
-    lines = series_pages.csv_of(
-        series(point(1, 1234.5), point(2, 2.0, low=None, high=None))
-    ).splitlines()
-    assert len(lines) == 3
-    assert "1234.5" in lines[1]
-    assert lines[1].endswith("throughput,img/s,false,")
+@pytest.mark.parametrize("path", ["/", "/cases", "/jobs", "/workers"])
+def test_a_page_asks_again_only_while_something_runs_or_waits(
+    empty_pages: TestClient, path: str
+) -> None:
+    hand = Hand(empty_pages)
+    hand.introduce()
+    assert "every 5s" not in empty_pages.get(path).text
+    submit(empty_pages, "unet")
+    lease = hand.must_claim()
+    assert 'hx-trigger="every 5s"' in empty_pages.get(path).text
+    hand.start(lease)
+    hand.post(lease, result_of(lease))
+    assert "every 5s" not in empty_pages.get(path).text
 
 
-def test_a_csv_says_which_points_are_excluded() -> None:
-    told = series_pages.csv_of(series(point(1, 1.0), point(2, 9.0, excluded=True)))
-    rows = csv.DictReader(told.splitlines())
-    assert [(row["value"], row["excluded"]) for row in rows] == [("1.0", "false"), ("9.0", "true")]
-
-
-def test_a_flag_of_one_pass_is_explained_with_its_pass() -> None:
-    assert labels.flag("full.tail").startswith("In the pass with input: Some steps")
-    assert "no explanation" in labels.flag("something_new")
-
-
-@pytest.mark.parametrize("unit", ["=1+1", "+1", "-1", "@SUM(A1)"])
-def test_a_strangers_unit_is_no_formula_in_a_spreadsheet(unit: str) -> None:
-    told = series_pages.csv_of(replace(series(point(1, 1.0)), unit=unit))
-    assert told.splitlines()[1].endswith(f",'{unit},false,")
+def test_failed_jobs_of_a_time_are_listed_alone(empty_pages: TestClient) -> None:
+    hand = Hand(empty_pages)
+    hand.introduce()
+    for _ in range(3):
+        submit(empty_pages, "unet")
+        hand.measure(status=Status.OOM)
+    database = cast("Any", empty_pages.app).state.database
+    with database.writing() as session:
+        job = session.query(queries.models.Job).order_by(queries.models.Job.id).first()
+        job.finished_at -= timedelta(days=2)
+    text = empty_pages.get("/").text
+    link = re.search(r'href="([^"]*)"><b>2</b> failed</a>', text)
+    assert link
+    assert empty_pages.get(unescape(link[1])).text.count('<tr id="job-') == 2
+    assert empty_pages.get("/jobs?state=failed").text.count('<tr id="job-') == 3

@@ -253,14 +253,14 @@ def test_every_page_shows_it_and_no_page_calls_it_measured(importer: Importer) -
     (series,) = importer.series()
     (first, *_) = importer.get(f"series/{series['id']}")["points"]
     pages = {
-        "/": "from asv",
+        "/": "sort.TimeSuite.time_sort",
         f"/series/{series['id']}": "Imported from asv",
         f"/findings/{opened}": "imported from asv",
         "/findings": "sort.TimeSuite.time_sort",
         "/compare?baseline=c0030&contender=c0050": "sort.TimeSuite.time_sort",
         f"/runs/{first['result_id']}": "Imported from asv",
         f"/series/{series['id']}/points.csv": "c0040",
-        "/?text=sort": "from asv",
+        "/cases?text=sort": "from asv",
     }
     for path, words in pages.items():
         page = importer.client.get(path)

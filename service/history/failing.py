@@ -1,0 +1,176 @@
+"""Finds the failures in the history, and the cases whose newest measurement failed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import Environment, JobState, Purpose, Status
+from service.history.queries import WORKER
+from service.history.ranking import CaseId, case_id
+from service.models import EnvironmentRow, Exclusion, Job, Point, ResultRow, Revision, SeriesRow
+from service.models.results import FAILED
+
+METRIC = "throughput"
+"""Every case that was measured has it."""
+NEWS = timedelta(days=7)
+"""A case whose newest failure is older is not measured any longer."""
+REMEMBERED = timedelta(days=30)
+"""How far back a run of failures is followed."""
+AT_ONCE = 500
+Place = tuple[datetime, datetime]
+"""In the order of revisions, and of measurements of one revision."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFailure:
+    """One failure of a case; it counts, and nobody took it out."""
+
+    result_id: str
+    case_key: str
+    project: str
+    worker: str
+    status: Status
+    revision: str
+    revision_at: datetime
+    measured_at: datetime
+    comparability: Mapping[str, str]
+
+    @property
+    def case(self) -> CaseId:
+        """The case on its kind of hardware."""
+        return case_id(self.case_key, self.project, self.comparability)
+
+    @property
+    def place(self) -> Place:
+        """Its place in the history."""
+        return self.revision_at, self.measured_at
+
+
+@dataclass(frozen=True, slots=True)
+class FailingCase:
+    """A case whose newest measurement failed on at least one worker."""
+
+    newest: CaseFailure
+    first: CaseFailure
+    """The first failure since it was last measured well."""
+    revisions: int
+    """How many revisions failed in a row."""
+    workers: tuple[str, ...]
+    series_id: str
+    """Of its throughput; empty if it was never measured."""
+
+
+def failures_since(session: Session, since: datetime) -> list[CaseFailure]:
+    """List the failures of the history that were measured from a time on, oldest revision first."""
+    row = ResultRow
+    taken_out = select(Exclusion.id).where(
+        Exclusion.result_id == row.id, Exclusion.undone_at.is_(None)
+    )
+    of_result = (row.id, row.case_key, row.project, row.worker, row.environment, row.status)
+    query = (
+        select(*of_result, row.revision, Revision.ordered_at, row.measured_at, Job.spec)
+        .join(Job, Job.id == row.job_id)
+        .join(Revision, Revision.name == row.revision)
+        .where(FAILED, row.measured_at >= since, row.counted, Job.state == JobState.FAILED)
+        .where(~taken_out.exists())
+        .order_by(Revision.ordered_at, row.measured_at)
+    )
+    rows = [
+        found
+        for *found, spec in session.execute(query)
+        if spec.get("purpose", Purpose.HISTORY) == Purpose.HISTORY
+    ]
+    hardware = _hardware(session, {found[4] for found in rows})
+    return [
+        CaseFailure(
+            result, key, project, worker, Status(status), revision, at, measured_at, hardware[env]
+        )
+        for result, key, project, worker, env, status, revision, at, measured_at in rows
+    ]
+
+
+def _hardware(session: Session, digests: Collection[str]) -> dict[str, dict[str, str]]:
+    """Read the comparability of environments, by digest."""
+    if not digests:
+        return {}
+    query = select(EnvironmentRow.digest, EnvironmentRow.facts)
+    rows = session.execute(query.where(EnvironmentRow.digest.in_(sorted(digests))))
+    return {digest: Environment(facts=facts).comparability() for digest, facts in rows}
+
+
+def failing_cases(session: Session, now: datetime) -> dict[CaseId, FailingCase]:
+    """Find the cases that fail now.
+
+    A case that never ran on a kind of hardware and is unsupported there is none.
+    """
+    failures = failures_since(session, now - REMEMBERED)
+    if not failures:
+        return {}
+    by_case: dict[CaseId, list[CaseFailure]] = {}
+    for failure in failures:
+        by_case.setdefault(failure.case, []).append(failure)
+    series = _series_of(session, set(by_case))
+    passed = _passed(session, series, failures[0].revision_at)
+    found = {
+        case: _failing(of_it, series.get(case, ""), passed.get(case, {}), now)
+        for case, of_it in by_case.items()
+    }
+    return {case: one for case, one in found.items() if one is not None}
+
+
+def _failing(
+    failures: Sequence[CaseFailure], series_id: str, passed: Mapping[str, Place], now: datetime
+) -> FailingCase | None:
+    """Say since when a case fails; ``passed`` is where each worker last measured it well."""
+    newest_good = max((place[0] for place in passed.values()), default=None)
+    after = [one for one in failures if one.worker not in passed or one.place > passed[one.worker]]
+    standing = [one for one in after if newest_good is None or one.revision_at >= newest_good]
+    if not standing or now - standing[-1].measured_at > NEWS:
+        return None
+    if not series_id and standing[-1].status is Status.UNSUPPORTED:
+        return None
+    workers = {one.worker for one in standing}
+    in_a_row = [one for one in after if one.worker in workers]
+    revisions = {one.revision for one in in_a_row}
+    return FailingCase(standing[-1], in_a_row[0], len(revisions), tuple(sorted(workers)), series_id)
+
+
+def _passed(
+    session: Session, series: Mapping[CaseId, str], oldest: datetime
+) -> dict[CaseId, dict[str, Place]]:
+    """Find where each worker last measured these cases well.
+
+    A worker without a point from ``oldest`` on, in the order of revisions, has no place.
+    """
+    case_of = {series_id: case for case, series_id in series.items()}
+    passed: dict[CaseId, dict[str, Place]] = {case: {} for case in series}
+    ids = sorted(case_of)
+    for start in range(0, len(ids), AT_ONCE):
+        query = (
+            select(Point.series_id, WORKER, Point.revision_at, func.max(Point.measured_at))
+            .where(Point.series_id.in_(ids[start : start + AT_ONCE]), Point.revision_at >= oldest)
+            .group_by(Point.series_id, WORKER, Point.revision_at)
+            .order_by(Point.revision_at)
+        )
+        for series_id, worker, revision_at, measured_at in session.execute(query):
+            passed[case_of[series_id]][worker] = (revision_at, measured_at)
+    return passed
+
+
+def _series_of(session: Session, cases: Collection[CaseId]) -> dict[CaseId, str]:
+    """Find the series of the throughput of these cases; one that was never measured has none."""
+    found: dict[CaseId, str] = {}
+    keys = sorted({key for key, _, _ in cases})
+    columns = (SeriesRow.id, SeriesRow.case_key, SeriesRow.project, SeriesRow.comparability)
+    for start in range(0, len(keys), AT_ONCE):
+        some = SeriesRow.case_key.in_(keys[start : start + AT_ONCE])
+        query = select(*columns).where(some, SeriesRow.metric == METRIC)
+        for series_id, key, project, comparability in session.execute(query):
+            if (case := case_id(key, project, comparability)) in cases:
+                found[case] = series_id
+    return found
