@@ -112,7 +112,7 @@ def _interval_band(kept: Sequence[SeriesPoint], place: Places, factor: float) ->
 def _history_line(
     series: Series, kept: Sequence[SeriesPoint], place: Places, factor: float
 ) -> frame.Figure:
-    drawn = _parted(kept)
+    drawn = parted(kept)
     line: frame.Figure = {
         "type": "scatter",
         "mode": "lines+markers",
@@ -163,7 +163,7 @@ def _hollow(
     ]
 
 
-def _parted(points: Sequence[SeriesPoint]) -> list[SeriesPoint | None]:
+def parted(points: Sequence[SeriesPoint]) -> list[SeriesPoint | None]:
     """Put a gap between two measurements of one revision: a line up the same place says nothing."""
     parted: list[SeriesPoint | None] = []
     for before, point in zip((None, *points), points, strict=False):
