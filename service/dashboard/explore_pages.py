@@ -139,7 +139,7 @@ def draw_series(
     )
     drawn = [line.drawn for line in lines]
     body = orjson.dumps(
-        figures.explored(drawn, scene)
+        figures.explored(drawn, scene, str(request.url))
         | {
             "said": [
                 explored.counted(chosen.series, lines),

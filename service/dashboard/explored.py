@@ -214,12 +214,10 @@ def counted(chosen: Sequence[SeriesName], lines: Sequence[ExploredLine]) -> str:
     """Say how many points there are and how many of them are drawn."""
     total = sum(line.total for line in lines)
     drawn = sum(len(line.drawn.series.points) for line in lines)
-    thinned = (
-        f", {drawn:,} of them drawn: none that stands out is left out" if drawn < total else ""
-    )
+    thinned = f", {drawn:,} of them drawn with all extremes" if drawn < total else ""
     empty = len(chosen) - len(lines)
-    without = f" {formats.counted(empty, 'series')} without a point here." if empty else ""
-    return f"{formats.counted(total, 'point')} of {len(lines)} series{thinned}.{without}"
+    without = f" {empty} more without a point here." if empty else ""
+    return f"{total:,} point{'' if total == 1 else 's'} of {len(lines)} series{thinned}.{without}"
 
 
 def left_out(drawn: Sequence[Drawn], scene: Scene) -> list[str]:

@@ -110,8 +110,8 @@ class ExploreAddress(Address):
     since: Instant = None
     """The same by date; a brush over the chart writes it."""
     until: Instant = None
-    x: XAxis = "time"
-    panels: bool = False
+    x: Annotated[XAxis, BeforeValidator(lambda said: said or "time")] = "time"
+    panels: Annotated[bool, BeforeValidator(lambda said: said or False)] = False
     """Whether each series has a chart of its own."""
     against: Baseline = ""
     base: Short = ""

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, and_, func, literal, select, tuple_
+from sqlalchemy import JSON, ColumnElement, and_, func, literal, select, tuple_
 from sqlalchemy.orm import Session
 
 from service.history.queries import COUNTED, POINT_ORDER, WORKER, name_of, points_where
 from service.models import Point, SeriesRow, UtcDateTime
 from service.schemas.series import SeriesName, SeriesPoint
 
+_GATHERED: Mapping[str, Callable[[ColumnElement[Any]], ColumnElement[Any]]] = {
+    "sqlite": lambda column: func.json_group_array(column, type_=JSON()),
+    "postgresql": func.array_agg,
+}
+"""All values of a column as one."""
 MOST_LOOKED_AT = 5_000
 """Series of some metrics among which a page looks for those that were asked for."""
 
@@ -75,19 +81,23 @@ def points_in(session: Session, series_id: str, part: Part) -> list[SeriesPoint]
 
 
 def outlines(session: Session, series_ids: Sequence[str], part: Part) -> dict[str, Outline]:
-    """Read the outline of each of these series that has a point in this part of its history."""
-    counts = and_(*COUNTED)
+    """Read the outline of each of these series that has a point in this part of its history.
+
+    The database gathers each column into one value: a row for each of 200,000 points would take
+    five times as long.
+    """
+    gathered = _GATHERED[session.get_bind().dialect.name]
+    columns = (Point.result_id, Point.value, and_(*COUNTED), WORKER, Point.environment)
+    named = [column.label(f"c{place}") for place, column in enumerate(columns)]
     found = {}
     for series_id in series_ids:
-        query = (
-            select(Point.result_id, Point.value, counts, WORKER, Point.environment)
-            .where(Point.series_id == series_id, *part.conditions)
-            .order_by(*POINT_ORDER)
-        )
-        if rows := session.execute(query).all():
-            ids, values, counting, workers, environments = zip(*rows, strict=True)
+        here = Point.series_id == series_id, *part.conditions
+        points = select(*named).where(*here).order_by(*POINT_ORDER).subquery()
+        row = session.execute(select(*map(gathered, points.c))).one()
+        if row[0]:
+            ids, values, counts, workers, environments = row
             found[series_id] = Outline(
-                ids, np.array(values), np.array(counting, dtype=np.bool_), workers, environments
+                ids, np.array(values), np.array(counts, dtype=np.bool_), workers, environments
             )
     return found
 

@@ -37,6 +37,7 @@ def paths(seeded: Seeded) -> dict[str, str]:
         "hostile run": f"/runs/{seeded.ids['hostile']}",
         "findings": "/findings",
         "jobs": "/jobs",
+        "explore": "/explore?workload=nanogpt",
         "job": f"/jobs/{seeded.ids['running']}",
         "compare": f"/compare?baseline={before}&contender={newest}",
         "run by module": f"/runs/{seeded.ids['latest:' + SLOWER]}",
@@ -320,11 +321,11 @@ def test_every_page_opens_on_a_phone_in_the_dark_and_none_scrolls_sideways(
 
 def test_every_page_is_named_in_full_on_a_phone(new_page: NewPage, paths: dict[str, str]) -> None:
     page = new_page(width=390, height=740, has_touch=True, is_mobile=True)
-    for name in ("overview", "findings", "jobs", "compare", "workers", "schedules"):
+    for name in ("overview", "findings", "jobs", "explore", "compare", "workers", "schedules"):
         page.goto(paths[name])
         links = page.get_by_role("navigation", name="Pages", exact=True).get_by_role("link").all()
         boxes = [box for link in links if (box := link.bounding_box())]
-        assert len(boxes) == 6, name
+        assert len(boxes) == 7, name
         assert all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes), name
 
 

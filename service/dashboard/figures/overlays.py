@@ -104,13 +104,16 @@ def baseline_of(line: Drawn, scene: Scene) -> float | None:
     return value if value > 0 else None
 
 
-def explored(lines: Sequence[Drawn], scene: Scene) -> frame.Figure:
-    """Draw series with intervals, levels, changes, and the environments that changed for all."""
+def explored(lines: Sequence[Drawn], scene: Scene, name: str = "") -> frame.Figure:
+    """Draw series with intervals, levels, changes, and the environments that changed for all.
+
+    A figure of another ``name`` begins without the zoom of the one before it.
+    """
     bases = {line.series.id: baseline_of(line, scene) for line in lines}
     shown = [line for line in lines if bases[line.series.id]]
     place = _placing(scene)
     data: list[frame.Figure] = []
-    layout = frame.frame(_x_axis(scene), {}, showlegend=False)
+    layout = frame.frame(_x_axis(scene), {}, showlegend=False, uirevision=name)
     groups = [[line] for line in shown] if scene.panels else [shown]
     for number, group in enumerate(groups):
         factor, title = _scale(group, scene)
@@ -150,7 +153,7 @@ def _placing(scene: Scene) -> Callable[[SeriesPoint], str | int]:
     if scene.x == "order":
         ranks = {name: rank for rank, name in enumerate(scene.order)}
         return lambda point: ranks[point.revision]
-    return lambda point: point.revision_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return _date
 
 
 def _x_axis(scene: Scene) -> frame.Figure:
@@ -182,7 +185,7 @@ def _traces(
             traces += _band(line, factor, place)
         traces.append(_line(line, factor, scene, place))
         traces += _level(line, factor, place, 3.0 if few else 2.0)
-    return traces + _flagged(lines, factors, scene, place) + _changes(lines, factors, place)
+    return traces + _flagged(lines, factors, scene, place) + _changes(lines, factors, scene, place)
 
 
 def _band(
@@ -254,7 +257,10 @@ def _flagged(
 
 
 def _changes(
-    lines: Sequence[Drawn], factors: Mapping[str, float], place: Callable[[SeriesPoint], str | int]
+    lines: Sequence[Drawn],
+    factors: Mapping[str, float],
+    scene: Scene,
+    place: Callable[[SeriesPoint], str | int],
 ) -> list[frame.Figure]:
     """A triangle at the first point of each new level; its hover says by how much."""
     spots = []
@@ -271,7 +277,7 @@ def _changes(
             "mode": "markers",
             "x": [place(point) for point, *_ in spots],
             "y": [y for _, _, y, _ in spots],
-            "customdata": [_custom(line, point) for point, _, _, line in spots],
+            "customdata": [_custom(line, point, scene) for point, _, _, line in spots],
             "text": [_said_of(step) for _, step, *_ in spots],
             "hovertemplate": "%{text}<extra></extra>",
             "marker": {
@@ -292,9 +298,14 @@ def _said_of(step: Step) -> str:
     return f"The level changes by <b>{formats.change(step.effect)}</b>, {tone}{finding}"
 
 
-def _custom(line: Drawn, point: SeriesPoint) -> list[str]:
-    at = point.revision_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    return [f"{line.series.id}.{point.result_id}", at]
+def _custom(line: Drawn, point: SeriesPoint, scene: Scene) -> list[str]:
+    """The name of a point in an address, and where the axis does not tell it, its date."""
+    name = f"{line.series.id}.{point.result_id}"
+    return [name] if scene.x == "time" else [name, _date(point)]
+
+
+def _date(point: SeriesPoint) -> str:
+    return point.revision_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def _placed(
@@ -308,7 +319,7 @@ def _placed(
     return {
         "x": [point and place(point) for point in points],
         "y": [point and point.value * factor for point in points],
-        "customdata": [point and _custom(line, point) for point in points],
+        "customdata": [point and _custom(line, point, scene) for point in points],
         "text": [point and _hover(point, line, scene) for point in points],
         "hovertemplate": "%{text}<extra></extra>",
     }

@@ -83,7 +83,7 @@
   function drawChart(chart) {
     const plot = chart.querySelector(".plot");
     const said = chart.querySelector("script").textContent;
-    if (!said) return; // its numbers are on their way
+    if (!said) return null; // its numbers are on their way
     const source = JSON.parse(said);
     const figure = themed(source);
     figure.layout.uirevision ??= "same"; // a new theme keeps the zoom
@@ -94,11 +94,12 @@
       figure.config.displayModeBar = false; // a finger does not hover: it would never go away
     }
     window.Plotly.react(plot, figure.data, figure.layout, figure.config);
-    if (chart.dataset.drawn) return;
+    if (chart.dataset.drawn) return source;
     chart.dataset.drawn = "yes";
     const kind = chart.dataset.chart;
     if (kind === "history" || kind === "points") openRuns(plot);
     if (kind === "history") plot.on("plotly_relayout", () => rememberZoom(plot, source.state));
+    return source;
   }
 
   function openRuns(plot) {

@@ -12,28 +12,32 @@
   const plot = () => chart().querySelector(".plot");
 
   function go(url) {
+    if (String(url) === location.href) return; // Enter in a field changes it and sends its form
     history.pushState(null, "", url);
     show();
   }
 
   async function show() {
     const mine = ++newest;
-    const charted = showChart(mine);
+    const numbers = ask();
     const response = await fetch(location.href);
     if (!response.ok) return location.reload(); // shows what is wrong, or the form to sign in
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     if (mine !== newest) return;
-    const focused = document.activeElement;
+    put(page);
+    await draw(numbers, mine);
+  }
+
+  function put(page) {
+    const focused = document.activeElement?.name;
     for (const part of document.querySelectorAll("[data-part]")) {
       part.replaceChildren(...page.querySelector(`[data-part="${part.dataset.part}"]`).childNodes);
       window.htmx?.process(part);
       prepareActing(part);
     }
     document.querySelector("[data-plot]").hidden = page.querySelector("[data-plot]").hidden;
-    if (focused?.name) document.querySelector(`#choice [name="${CSS.escape(focused.name)}"]:not([type=hidden])`)?.focus();
+    if (focused) document.querySelector(`#choice [name="${CSS.escape(focused)}"]:not([type=hidden])`)?.focus();
     else document.getElementById("panel")?.focus({ preventScroll: true });
-    await charted;
-    mark();
   }
 
   // -- the chart ---------------------------------------------------------------------------
@@ -46,27 +50,31 @@
     return url;
   }
 
-  async function showChart(mine) {
+  /** Ask for the chart's numbers; nothing if it shows them already. */
+  async function ask() {
     const url = source("/explore/figure");
     document.querySelector("[data-csv]").href = source("/explore/points.csv");
-    if (url.href === drawn) return;
+    const wanted = url.href;
+    if (wanted === drawn) return null;
     url.searchParams.set("width", plot().clientWidth || innerWidth - 64);
     const response = await fetch(url);
-    if (!response.ok || mine !== newest) return;
-    const text = await response.text();
+    return response.ok ? { wanted, text: await response.text() } : null;
+  }
+
+  async function draw(numbers, mine) {
+    const found = await numbers;
     await plotly();
     if (mine !== newest) return;
-    url.searchParams.delete("width");
-    drawn = url.href;
-    const figure = JSON.parse(text);
-    figure.layout.uirevision = drawn;
-    document.querySelector("[data-plot]").hidden = !figure.data.length;
-    if (!figure.layout.height) plot().style.height = "";
-    chart().querySelector("script").textContent = JSON.stringify(figure);
-    const first = !chart().dataset.drawn;
-    drawChart(chart());
-    if (first) listen();
-    say(figure.said);
+    if (found) {
+      drawn = found.wanted;
+      plot().style.height = "";
+      chart().querySelector("script").textContent = found.text;
+      const first = !chart().dataset.drawn;
+      const figure = drawChart(chart());
+      if (first) listen();
+      say(figure.said);
+    }
+    mark();
   }
 
   /** Until plotly is there: it is large, and its numbers are asked for meanwhile. */
@@ -125,7 +133,7 @@
 
   /** Ring the points whose panel is open. */
   function mark() {
-    if (!plot().data) return;
+    if (!plot().data) return; // nothing was chosen yet
     const asked = new URL(location.href).searchParams;
     const rings = PANEL.flatMap((name, number) => ring(asked.get(name), number));
     const others = (plot().layout.annotations ?? []).filter((one) => one.name !== "ring");
@@ -182,5 +190,5 @@
   document.addEventListener("focusin", highlight);
   addEventListener("popstate", show);
 
-  showChart(++newest).then(mark);
+  draw(ask(), ++newest);
 })();
