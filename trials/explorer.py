@@ -1,6 +1,6 @@
 """How long the explorer takes until its chart answers: many long series, a real Chromium.
 
-    python -m trials.explorer            # 20 series of 10,000 points, five times; writes the row
+    python -m trials.explorer --write    # 20 series of 10,000 points, five times
 
 A chart is interactive once it is drawn and the page's thread is free again: a pointer over a point
 then shows its label. The service runs in a process of its own, as for readers.
@@ -11,19 +11,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import shutil
 import statistics
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
+import psutil
 from builders import long_series as long
 from playwright.sync_api import Browser, sync_playwright
 from sqlalchemy import insert
+from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Case
 from service.database.migrate import upgrade
@@ -33,10 +34,16 @@ from trials.chaos.replica import Replica
 
 ROWS = Path("benchmarks/results/dashboard/explorer.jsonl")
 CHANGE = 0.03
-READY = """() => {
+READY = "() => document.querySelector('.plot .scatterlayer path')"
+SPOT = """() => {
   const plot = document.querySelector('.plot');
-  return plot && plot.data && plot.querySelector('.nsewdrag') && plot.querySelector('.scatterlayer path');
+  const trace = plot.data.find((one) => one.customdata), at = trace.x.length >> 1;
+  const box = plot.querySelector('.nsewdrag').getBoundingClientRect();
+  const { xaxis, yaxis } = plot._fullLayout;
+  return [box.x + xaxis.d2p(trace.x[at]), box.y + yaxis.d2p(trace.y[at])];
 }"""
+COUNT = """() => document.querySelector('.plot').data.reduce(
+  (sum, one) => sum + (one.customdata?.length ?? 0), 0)"""
 
 
 def fill(url: str, series: int, points: int) -> None:
@@ -60,7 +67,7 @@ def fill(url: str, series: int, points: int) -> None:
     database.close()
 
 
-def _add(session, number, names, at) -> None:  # type: ignore[no-untyped-def]
+def _add(session: Session, number: int, names: list[str], at: list[datetime]) -> None:
     case = Case(workload="unet", preset="full", axes={"batch": str(number + 1)})
     series_id, half = f"{number:032x}", len(names) // 2
     session.add(
@@ -86,44 +93,51 @@ def _add(session, number, names, at) -> None:  # type: ignore[no-untyped-def]
 
 
 @contextmanager
-def served(series: int, points: int) -> Iterator[str]:
+def served(series: int, points: int) -> Iterator[Replica]:
     """A service on such a database, in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/explorer.sqlite3"
         fill(url, series, points)
-        replica = Replica(url, Path(folder), STATE_DIR=folder, ACCESS="open", BACKGROUND="false")
+        replica = Replica(url, Path(folder), STATE_DIR=folder, BACKGROUND="false")
         try:
             replica.start()
             replica.wait()
-            yield f"http://127.0.0.1:{replica.port}"
+            yield replica
         finally:
             replica.kill()
 
 
-def timed(browser: Browser, address: str) -> dict[str, float]:
-    """Open the explorer in a window of its own: seconds until it is drawn, and until it answers."""
+def timed(browser: Browser, replica: Replica) -> dict[str, float]:
+    """Open the explorer in a window of its own: seconds until it is drawn, and until it answers.
+
+    Beside them processor seconds, which other work on the machine does not lengthen: of the page's
+    thread, and of the service.
+    """
+    assert replica.process is not None
+    service = psutil.Process(replica.process.pid)
+    address = f"http://127.0.0.1:{replica.port}"
     context = browser.new_context(base_url=address, viewport={"width": 1280, "height": 1000})
     page = context.new_page()
-    began = time.perf_counter()
+    line = context.new_cdp_session(page)
+    line.send("Performance.enable", {"timeDomain": "threadTicks"})
+    before, began = sum(service.cpu_times()[:2]), time.perf_counter()
     page.goto("/explore?workload=unet", wait_until="commit")
     page.wait_for_function(READY)
     drawn = time.perf_counter()
-    spot = page.evaluate(
-        """() => {
-          const plot = document.querySelector('.plot'), trace = plot.data.find((one) => one.customdata);
-          const box = plot.querySelector('.nsewdrag').getBoundingClientRect(), at = trace.x.length >> 1;
-          const { xaxis, yaxis } = plot._fullLayout;
-          return [box.x + xaxis.d2p(trace.x[at]), box.y + yaxis.d2p(trace.y[at])];
-        }"""
-    )
-    page.mouse.move(*spot)
+    page.mouse.move(*page.evaluate(SPOT))
     page.wait_for_selector(".hoverlayer .hovertext", state="attached")
-    answered = time.perf_counter()
-    points = page.evaluate(
-        "document.querySelector('.plot').data.reduce((n, one) => n + (one.customdata?.length ?? 0), 0)"
-    )
+    answered, after = time.perf_counter(), sum(service.cpu_times()[:2])
+    metrics = line.send("Performance.getMetrics")["metrics"]
+    thread_s = next(one["value"] for one in metrics if one["name"] == "TaskDuration")
+    points = page.evaluate(COUNT)
     context.close()
-    return {"drawn_s": drawn - began, "interactive_s": answered - began, "points_drawn": points}
+    return {
+        "drawn_s": drawn - began,
+        "interactive_s": answered - began,
+        "page_cpu_s": thread_s,
+        "service_cpu_s": after - before,
+        "points_drawn": points,
+    }
 
 
 def main() -> None:
@@ -135,18 +149,17 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="add the row to the results")
     asked = parser.parse_args()
     program = os.environ.get("THROUGHLINE_CHROMIUM") or shutil.which("chromium")
-    with served(asked.series, asked.points) as address, sync_playwright() as playwright:
+    with served(asked.series, asked.points) as replica, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        first, *rows = [timed(browser, address) for _ in range(asked.times + 1)]
+        first, *rows = [timed(browser, replica) for _ in range(asked.times + 1)]
         browser.close()
     row = {
         "series": asked.series, "points": asked.points, "times": asked.times,
-        "cores": os.cpu_count(), "machine": platform.machine(), "load": os.getloadavg()[0],
+        "cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1),
+        "points_drawn": first.pop("points_drawn"),
         "first_interactive_s": round(first["interactive_s"], 3),
-        "drawn_s": round(statistics.median(one["drawn_s"] for one in rows), 3),
-        "interactive_s": round(statistics.median(one["interactive_s"] for one in rows), 3),
         "worst_interactive_s": round(max(one["interactive_s"] for one in rows), 3),
-        "points_drawn": first["points_drawn"],
+        **{name: round(statistics.median(one[name] for one in rows), 3) for name in first},
     }  # fmt: skip
     print(json.dumps(row))
     if asked.write:

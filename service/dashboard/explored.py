@@ -21,7 +21,6 @@ from service.history import explored
 from service.history.explored import Outline, Part
 from service.history.queries import MOST_BOUND, points_of_results
 from service.schemas.series import Series, SeriesName, SeriesPoint
-from service.wording import formats
 
 MOST_POINTS = 4_000
 """Points that are drawn at once, beside those that have to be."""

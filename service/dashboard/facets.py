@@ -16,7 +16,7 @@ METRIC = "throughput"
 """The metric if none is chosen."""
 MOST_SHOWN = 24
 """Series that are shown at once: six colours, each in four dashes."""
-NOTHING_MORE = "nothing beside"
+NOTHING_MORE = "no other setting"
 """The name of a series that has only what all of them have in common."""
 HERE = "measured here"
 """The source of what no other tool measured."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import JSON, ColumnElement, and_, func, literal, select, tuple_
+from sqlalchemy import JSON, ColumnElement, Label, and_, func, literal, select, tuple_
 from sqlalchemy.orm import Session
 
 from service.history.queries import COUNTED, POINT_ORDER, WORKER, name_of, points_where
@@ -88,7 +88,7 @@ def outlines(session: Session, series_ids: Sequence[str], part: Part) -> dict[st
     """
     gathered = _GATHERED[session.get_bind().dialect.name]
     columns = (Point.result_id, Point.value, and_(*COUNTED), WORKER, Point.environment)
-    named = [column.label(f"c{place}") for place, column in enumerate(columns)]
+    named: list[Label[Any]] = [one.label(f"c{place}") for place, one in enumerate(columns)]
     found = {}
     for series_id in series_ids:
         here = Point.series_id == series_id, *part.conditions

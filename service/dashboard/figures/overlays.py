@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.catalog.metrics import metric
 from service.dashboard.figures import frame
 from service.dashboard.figures.places import XAxis
-from service.dashboard.figures.points import parted
+from service.dashboard.figures.points import parted, shortened
 from service.dashboard.figures.segments import Step
 from service.schemas.series import Series, SeriesPoint
 from service.wording import formats
@@ -21,7 +21,7 @@ Baseline = Literal["", "first", "revision", "level"]
 AGAINST = {
     "first": "its first point",
     "revision": "that revision",
-    "level": "the level it is at now",
+    "level": "its level now",
 }
 """What values may be shown as a share of."""
 COLOURS, DASHES = 6, ("solid", "dash", "dot", "dashdot")
@@ -33,6 +33,8 @@ MOST_MARKERS = 150
 PANEL, GAP = 190, 46
 """Height of a panel and of what lies between two, in pixels."""
 MOST_TICKS = 8
+MOST_HEADING = 44
+"""Characters of a series' name over its panel, as a phone has room for."""
 MOST_TITLE = 60
 """Characters of a commit's title that a hover shows."""
 
@@ -333,9 +335,11 @@ def _hover(point: SeriesPoint, line: Drawn, scene: Scene) -> str:
         frame.literal(scene.names.get(line.series.id, "")),
         f"<b>{frame.literal(formats.quantity(point.value, unit))}</b> {half}",
         f"{frame.literal(formats.revision(point.revision))} · {point.revision_at:%Y-%m-%d}",
-        frame.literal(scene.titles.get(point.revision, "")[:MOST_TITLE]),
+        frame.literal(shortened(scene.titles.get(point.revision, ""), MOST_TITLE)),
         f"on {frame.literal(point.worker)}" if point.worker else "",
-        f"<b>not analysed</b>: {frame.literal(reason[:MOST_TITLE])}" if not point.counts else "",
+        f"<b>not analysed</b>: {frame.literal(shortened(reason, MOST_TITLE))}"
+        if not point.counts
+        else "",
     )
     return "<br>".join(filter(None, said))
 
@@ -368,7 +372,7 @@ def _in_panels(layout: frame.Figure, lines: Sequence[Drawn], scene: Scene) -> fr
             "anchor": "x" + suffix,
             "automargin": scene.columns == 1,
         }
-        name = frame.literal(scene.names.get(line.series.id, ""))
+        name = frame.literal(shortened(scene.names.get(line.series.id, ""), MOST_HEADING))
         bold = {"color": "var(--text)", "size": 12}
         headings.append(frame.heading(name, top) | {"x": left, "font": bold})
         here = {"xref": "x" + suffix, "yref": f"y{suffix} domain"}

@@ -187,14 +187,14 @@ def _hover(series: Series, point: SeriesPoint, reason: str = "") -> str:
         f"{point.replicates} {many} ({point.interval.replace('_', ' ')})",
         f"measured {formats.moment(point.measured_at)}",
         f"on {frame.literal(point.worker)}, environment {point.environment[:8]}",
-        *([f"<b>excluded</b>: {frame.literal(_cut(reason))}"] if point.excluded else []),
+        *([f"<b>excluded</b>: {frame.literal(shortened(reason))}"] if point.excluded else []),
         *([f"<b>not analysed</b>: disturbed by {point.disturbed}"] if point.disturbed else []),
         "<i>click to open the run</i>",
     )
     return "<br>".join(lines)
 
 
-def _cut(said: str, most: int = MOST_REASON) -> str:
+def shortened(said: str, most: int = MOST_REASON) -> str:
     return said if len(said) <= most else said[:most] + "…"
 
 
@@ -212,6 +212,6 @@ def _environment_marks(
     for mark in shown:
         x = place.between(mark.before, mark.after)
         shapes.append(frame.upright(x, "var(--mark)", 1.5, dash="dot"))
-        text = frame.literal(_cut(mark.label, LONGEST_LABEL))
+        text = frame.literal(shortened(mark.label, LONGEST_LABEL))
         notes.append(frame.label(x, text, "var(--mark)", 11))
     return shapes, notes

@@ -120,7 +120,7 @@
   /** The dates of the first and the last drawn point between two places of an axis of revisions. */
   function dates(low, high) {
     const inside = plot().data.flatMap((trace) =>
-      (trace.customdata ?? []).filter((_, at) => trace.x[at] >= low && trace.x[at] <= high).map((one) => one[1]),
+      (trace.customdata ?? []).filter((one, at) => one && trace.x[at] >= low && trace.x[at] <= high).map((one) => one[1]),
     );
     inside.sort();
     return [inside[0], inside.at(-1)];
@@ -143,7 +143,7 @@
   function ring(id, number) {
     if (!id) return [];
     for (const trace of plot().data) {
-      const at = (trace.customdata ?? []).findIndex((one) => one[0] === id);
+      const at = (trace.customdata ?? []).findIndex((one) => one?.[0] === id);
       if (at < 0) continue;
       const colour = getComputedStyle(document.body).color;
       return [{
