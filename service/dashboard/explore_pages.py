@@ -17,7 +17,7 @@ from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.auth.permissions import Permission, needs
 from service.dashboard import (
-    explored,
+    explored_lines,
     facets,
     figures,
     point_panel,
@@ -26,13 +26,13 @@ from service.dashboard import (
     series_changes,
     series_pages,
 )
-from service.dashboard.explored import ExploredLine
+from service.dashboard.explored_lines import ExploredLine
 from service.dashboard.figures.segments import MOST_LABELS
 from service.dashboard.query_params import ExploreAddress
 from service.errors import Invalid, UnknownChoice
 from service.history import explored as history
 from service.history import revisions
-from service.history.explored import Part
+from service.history.explored import HistoryPart
 from service.history.queries import newest_of
 from service.models import Revision
 from service.schemas.series import Series, SeriesName
@@ -56,7 +56,7 @@ class Chosen:
     """Of the chosen metrics."""
     series: list[SeriesName]
     matches: int
-    part: Part
+    part: HistoryPart
     shared: list[str]
     names: dict[str, str]
     """What tells each series apart, by id."""
@@ -80,7 +80,7 @@ def choose(session: Session, at: ExploreAddress) -> Chosen:
     except UnknownChoice as error:
         faults.append(error.detail)
     shared, names = facets.shared_and_own(shown)
-    part = Part(since, until, at.worker)
+    part = HistoryPart(since, until, at.worker)
     return Chosen(every, shown, len(matches), part, shared, names, faults)
 
 
@@ -129,22 +129,22 @@ def draw_series(
 ) -> Response:
     """Give the figure of the chosen series as JSON, and what is to be said of it."""
     chosen = choose(session, at)
-    lines = explored.lines(session, chosen.series, chosen.part, at.base)
-    changed = explored.changed_for_all(session, lines)
-    scene = _scene(session, chosen, lines, at)
+    lines = explored_lines.lines(session, chosen.series, chosen.part, at.base)
+    changed = explored_lines.changed_for_all(session, lines)
+    marks = changed[:MOST_LABELS]
     scene = replace(
-        scene,
+        _scene(session, chosen, lines, at),
         columns=max(1, min(MOST_COLUMNS, width // WIDE_ENOUGH, len(lines))),
-        marks=[(one.before, one.after, explored.briefly(one)) for one in changed[:MOST_LABELS]],
+        marks=[(one.before, one.after, explored_lines.briefly(one)) for one in marks],
     )
     drawn = [line.drawn for line in lines]
     body = orjson.dumps(
         figures.explored(drawn, scene, str(request.url))
         | {
             "said": [
-                explored.counted(chosen.series, lines),
-                *explored.left_out(drawn, scene),
-                *(explored.in_words(one) for one in changed[:MOST_LABELS]),
+                explored_lines.counted(chosen.series, lines),
+                *explored_lines.left_out(drawn, scene),
+                *map(explored_lines.in_words, marks),
             ]
         }
     )
@@ -168,7 +168,7 @@ def _scene(
         base=at.base,
         order=history.places(session, ids, chosen.part) if at.x == "order" else (),
         names=chosen.names,
-        titles=explored.titles(session, [point for one in shown for point in one.points]),
+        titles=explored_lines.titles(session, [point for one in shown for point in one.points]),
     )
 
 

@@ -26,7 +26,7 @@ MOST_LOOKED_AT = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class HistoryPart:
     """The part of each history that is looked at. None and nothing: all of it."""
 
     since: datetime | None = None
@@ -69,18 +69,18 @@ def named_series(session: Session, series_ids: Sequence[str]) -> list[SeriesName
     return [name_of(row) for row in session.scalars(query)]
 
 
-def count_points(session: Session, series_ids: Sequence[str], part: Part) -> int:
+def count_points(session: Session, series_ids: Sequence[str], part: HistoryPart) -> int:
     """Count the points that there are in a part of these histories."""
     query = select(func.count()).select_from(Point)
     return session.scalar(query.where(Point.series_id.in_(series_ids), *part.conditions)) or 0
 
 
-def points_in(session: Session, series_id: str, part: Part) -> list[SeriesPoint]:
+def points_in(session: Session, series_id: str, part: HistoryPart) -> list[SeriesPoint]:
     """Read every point of a series in a part of its history."""
     return points_where(session, Point.series_id == series_id, *part.conditions)
 
 
-def outlines(session: Session, series_ids: Sequence[str], part: Part) -> dict[str, Outline]:
+def outlines(session: Session, series_ids: Sequence[str], part: HistoryPart) -> dict[str, Outline]:
     """Read the outline of each of these series that has a point in this part of its history.
 
     The database gathers each column into one value: a row for each of 200,000 points would take
@@ -102,14 +102,14 @@ def outlines(session: Session, series_ids: Sequence[str], part: Part) -> dict[st
     return found
 
 
-def places(session: Session, series_ids: Sequence[str], part: Part) -> list[str]:
+def places(session: Session, series_ids: Sequence[str], part: HistoryPart) -> list[str]:
     """Name the revisions of these histories in their order."""
     place = Point.revision_at, Point.revision
     query = select(*place).where(Point.series_id.in_(series_ids), *part.conditions)
     return [name for _, name in session.execute(query.distinct().order_by(*place))]
 
 
-def before(session: Session, series_id: str, at: datetime, part: Part) -> int:
+def before(session: Session, series_id: str, at: datetime, part: HistoryPart) -> int:
     """Count the points of a series before a place in the order of revisions."""
     query = select(func.count()).select_from(Point).where(Point.series_id == series_id)
     return session.scalar(query.where(Point.revision_at < at, *part.conditions)) or 0

@@ -195,6 +195,7 @@ def _hover(series: Series, point: SeriesPoint, reason: str = "") -> str:
 
 
 def shortened(said: str, most: int = MOST_REASON) -> str:
+    """Cut a text off that is longer than a chart has room for."""
     return said if len(said) <= most else said[:most] + "…"
 
 

@@ -18,7 +18,7 @@ from service.dashboard.environments import EnvironmentChange
 from service.dashboard.figures import AGAINST, Drawn, Level, Scene, baseline_of, decimate
 from service.dashboard.series_changes import LevelChange
 from service.history import explored
-from service.history.explored import Outline, Part
+from service.history.explored import HistoryPart, Outline
 from service.history.queries import MOST_BOUND, points_of_results
 from service.schemas.series import Series, SeriesName, SeriesPoint
 
@@ -44,7 +44,7 @@ class ExploredLine:
 
 
 def lines(
-    session: Session, chosen: Sequence[SeriesName], part: Part, base: str = ""
+    session: Session, chosen: Sequence[SeriesName], part: HistoryPart, base: str = ""
 ) -> list[ExploredLine]:
     """Read the series that have points in this part of their histories, in their order.
 
@@ -65,7 +65,7 @@ def _line(
     session: Session,
     numbered: tuple[int, SeriesName],
     outline: Outline,
-    part: Part,
+    part: HistoryPart,
     limit: int,
     kept: Collection[str],
 ) -> ExploredLine:
@@ -93,7 +93,11 @@ def _line(
 
 
 def _borders(
-    session: Session, series_id: str, outline: Outline, part: Part, changes: Sequence[LevelChange]
+    session: Session,
+    series_id: str,
+    outline: Outline,
+    part: HistoryPart,
+    changes: Sequence[LevelChange],
 ) -> dict[int, LevelChange]:
     """The changes of level inside this part of the history, by the number of their first point."""
     numbers = {result_id: number for number, result_id in enumerate(outline.ids)} if changes else {}
