@@ -17,6 +17,7 @@ from service.dashboard import (
     badges,
     bisection_pages,
     comparison_pages,
+    explore_pages,
     finding_pages,
     kernels,
     modules,
@@ -75,7 +76,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.router.routes.extend(ROUTES)
     for shown in (
         *(pages, series_pages, finding_pages, comparison_pages, bisection_pages, modules, kernels),
-        *(night_pages, outbox_pages),
+        *(night_pages, explore_pages, outbox_pages),
         badges,
         scrape,
         sign_in,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
@@ -126,13 +126,18 @@ def differences(
 
 def own_steps(points: Sequence[SeriesPoint]) -> list[tuple[int, int]]:
     """Give the indexes of each point and of its worker's next one, where their digests differ."""
-    last: dict[str, int] = {}
+    return steps_of((point.worker, point.environment) for point in points)
+
+
+def steps_of(measured: Iterable[tuple[str, str]]) -> list[tuple[int, int]]:
+    """Give the same for workers and digests, in the order of the history."""
+    last: dict[str, tuple[int, str]] = {}
     steps = []
-    for index, point in enumerate(points):
-        before = last.get(point.worker, index)
-        if points[before].environment != point.environment:
+    for index, (worker, environment) in enumerate(measured):
+        before, known = last.get(worker, (index, environment))
+        if known != environment:
             steps.append((before, index))
-        last[point.worker] = index
+        last[worker] = index, environment
     return steps
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pydantic import ValidationError
-from sqlalchemy import and_, case, func, or_, select, tuple_
+from sqlalchemy import and_, case, func, or_, select, true, tuple_
 from sqlalchemy.orm import Session
 
 from benchmarks import contracts
@@ -162,11 +162,13 @@ def last_slots(session: Session) -> dict[str, datetime]:
     return {name: due_at for name, due_at in rows}  # noqa: C416 - as above
 
 
-def revisions(session: Session, limit: int = 200) -> Sequence[models.Revision]:
-    """Read the newest revisions of the history, newest first."""
+def revisions(session: Session, limit: int = 200, text: str = "") -> Sequence[models.Revision]:
+    """Read the newest revisions of the history, newest first: those that a ``text`` is part of."""
+    row = models.Revision
+    known = [column.contains(text, autoescape=True) for column in (row.name, row.title, row.author)]
     query = (
-        select(models.Revision)
-        .where(IN_HISTORY)
+        select(row)
+        .where(IN_HISTORY, or_(*known) if text else true())
         .order_by(models.Revision.ordered_at.desc(), models.Revision.name)
         .limit(limit)
     )
@@ -177,6 +179,12 @@ def metrics(session: Session) -> list[str]:
     """Name the metrics that have a series, as people think of them, and no more than fit a page."""
     known = session.scalars(select(models.SeriesRow.metric).distinct())
     return sorted(known, key=reading_order)[:MOST_METRICS]
+
+
+def worker_names(session: Session) -> Sequence[str]:
+    """Name the workers, those that were seen last first, and no more than fit a page."""
+    row = models.WorkerRow
+    return session.scalars(select(row.name).order_by(row.last_seen_at.desc()).limit(200)).all()
 
 
 def siblings(session: Session, series: Series) -> list[models.SeriesRow]:

@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, Literal, Self
 from urllib.parse import urlencode
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat
 
 from benchmarks.contracts import JobState
-from service.dashboard.figures import PassName, View, XAxis
+from service.dashboard.figures import Baseline, PassName, View, XAxis
 
 Short = Annotated[str, Field(max_length=500)]
 Cursor = Annotated[str, Field(max_length=2_000)]
 PageNumber = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+def _instant(said: datetime | None) -> datetime | None:
+    """Take a time without a zone as UTC; the databases know the years of four digits."""
+    if said is None:
+        return None
+    if not 1970 <= said.year < 9_999:
+        raise ValueError("a year from 1970 to 9998")
+    return said.replace(tzinfo=UTC) if said.tzinfo is None else said.astimezone(UTC)
+
+
+Instant = Annotated[
+    datetime | None, BeforeValidator(lambda said: said or None), AfterValidator(_instant)
+]
+"""A field of a form that was left empty says nothing."""
+Choices = Annotated[
+    tuple[Short, ...],
+    BeforeValidator(lambda said: tuple(dict.fromkeys(filter(None, said)))),
+    Field(max_length=30),
+]
+"""Values of one facet, any of which will do."""
+PointId = Annotated[str, Field(pattern=r"^([0-9a-f]{1,32}\.[0-9a-f]{1,32})?$")]
+"""A point: its series, a dot and its result. Empty: none."""
 
 
 class Address(BaseModel):
@@ -23,11 +47,12 @@ class Address(BaseModel):
     def link(self, path: str, **changes: object) -> str:
         """Write the URL of ``path`` with these choices, some of them changed."""
         chosen = self.model_copy(update=changes)
-        said = {
-            name: str(value).lower() if isinstance(value, bool) else str(value)
+        said = [
+            (name, str(one).lower() if isinstance(one, bool) else str(one))
             for name, value in chosen
             if value != type(self).model_fields[name].default
-        }
+            for one in (value if isinstance(value, tuple) else (value,))
+        ]
         return path + ("?" + urlencode(said) if said else "")
 
 
@@ -66,6 +91,44 @@ class HistoryAddress(Address):
     def revisions_only(self) -> Self:
         """The choices that hold for another metric's chart as well."""
         return self.model_copy(update={"low": None, "high": None, "page": 1})
+
+
+Facet = Literal["workload", "setting", "metric", "hardware", "worker", "source", "series"]
+
+
+class ExploreAddress(Address):
+    """The series that are looked at together, the part of their history, and how it is drawn."""
+
+    workload: Choices = ()
+    setting: Choices = ()
+    """Settings of cases, such as ``precision=bf16``."""
+    metric: Choices = ()
+    hardware: Choices = ()
+    worker: Choices = ()
+    source: Choices = ()
+    series: Annotated[tuple[Annotated[str, Field(max_length=32)], ...], Field(max_length=50)] = ()
+    """Ids of series that are shown whatever the facets say."""
+    first: Short = ""
+    """Revision from which on points are shown."""
+    last: Short = ""
+    since: Instant = None
+    """The same by date; a brush over the chart writes it."""
+    until: Instant = None
+    x: Annotated[XAxis, BeforeValidator(lambda said: said or "time")] = "time"
+    panels: Annotated[bool, BeforeValidator(lambda said: said or False)] = False
+    """Whether each series has a chart of its own."""
+    against: Baseline = ""
+    base: Short = ""
+    """The revision that values are shown against."""
+    point: PointId = ""
+    """The point whose panel is open."""
+    other: PointId = ""
+    """The point that it is compared with."""
+
+    def without(self, facet: Facet, value: str) -> Self:
+        """Take one value out of a facet."""
+        kept = tuple(one for one in getattr(self, facet) if one != value)
+        return self.model_copy(update={facet: kept})
 
 
 class RunAddress(Address):

@@ -18,7 +18,7 @@ from service.history.analysis import load_analysis
 from service.history.queries import taken_out
 from service.history.series_history import PlacedChange
 from service.schemas.findings import FindingSummary
-from service.schemas.series import Series, SeriesPoint
+from service.schemas.series import Series, SeriesName, SeriesPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class LevelChange:
         )
 
 
-def changes_of(session: Session, series: Series, chosen: str = "") -> list[LevelChange]:
+def changes_of(session: Session, series: SeriesName, chosen: str = "") -> list[LevelChange]:
     """The changes of a series in their order.
 
     A finding whose change the history does not show (yet) is among them while it asks for

@@ -7,6 +7,7 @@ import io
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Annotated
 
@@ -51,6 +52,7 @@ _CSV_COLUMNS = (
     "environment",
     "result_id",
 )
+CSV_HEAD = (*_CSV_COLUMNS, "metric", "unit", "excluded", "disturbed")
 
 
 @router.get("/series/{series_id}")
@@ -125,18 +127,25 @@ def _newest(series: Series, last: str) -> Series:
 
 def csv_of(series: Series) -> str:
     """Write a series' points as CSV, oldest first, values in the series' base unit."""
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow((*_CSV_COLUMNS, "metric", "unit", "excluded", "disturbed"))
+    return written([CSV_HEAD, *csv_rows(series)])
+
+
+def csv_rows(series: Series) -> Iterator[tuple[object, ...]]:
+    """Give the cells of each point of a series, oldest first."""
     for point in series.points:
         cells = [getattr(point, column) for column in _CSV_COLUMNS]
         cells[1:3] = [point.revision_at.isoformat(), point.measured_at.isoformat()]
         excluded = str(point.excluded).lower()
-        writer.writerow(
-            (*cells, *map(_no_formula, (series.metric, series.unit)), excluded, point.disturbed)
-        )
+        yield *cells, *map(no_formula, (series.metric, series.unit)), excluded, point.disturbed
+
+
+def written(rows: Iterable[Iterable[object]]) -> str:
+    """Write rows as CSV."""
+    out = io.StringIO()
+    csv.writer(out).writerows(rows)
     return out.getvalue()
 
 
-def _no_formula(text: str) -> str:
+def no_formula(text: str) -> str:
+    """Keep a spreadsheet from taking a stranger's text for a formula."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text

@@ -35,6 +35,8 @@ from service.history.types import Failure, ResultSummary, StoredResult
 from service.models import EnvironmentRow, Exclusion, Job, Point, ResultRow, SeriesRow
 from service.schemas.series import ImportedCase, Series, SeriesName, SeriesPoint
 
+MOST_BOUND = 500
+"""Ids in one statement: below what a database takes."""
 BATCH = 16
 """Documents that are read from the database at once."""
 WORKER = func.coalesce(Point.worker, "").label("worker")
@@ -69,10 +71,7 @@ def load_series(session: Session, series_id: str) -> Series:
     row = session.get(SeriesRow, series_id)
     if row is None:
         raise NotFound("There is no such series; GET /api/v1/series lists them.")
-    rows = session.execute(
-        select(*_POINT).where(Point.series_id == series_id).order_by(*POINT_ORDER)
-    )
-    return _series(row, [SeriesPoint(*point) for point in rows])
+    return _series(row, points_where(session, Point.series_id == series_id))
 
 
 def list_series(
@@ -120,6 +119,23 @@ def page_of_points(
     points = [SeriesPoint(*row) for row in session.execute(query)]
     last = points[limit - 1] if len(points) > limit else None
     return Page(tuple(points[:limit]), cursor_of(last) if last else None)
+
+
+def points_of_results(
+    session: Session, series_id: str, result_ids: Sequence[str]
+) -> list[SeriesPoint]:
+    """Those points of a series that are of these results, in the order of its history."""
+    points = []
+    for start in range(0, len(result_ids), MOST_BOUND):
+        some = Point.result_id.in_(result_ids[start : start + MOST_BOUND])
+        points += points_where(session, Point.series_id == series_id, some)
+    return sorted(points, key=lambda p: (p.revision_at, p.revision, p.measured_at, p.result_id))
+
+
+def points_where(session: Session, *conditions: ColumnElement[bool]) -> list[SeriesPoint]:
+    """The points that meet ``conditions``, in the order of histories."""
+    rows = session.execute(select(*_POINT).where(*conditions).order_by(*POINT_ORDER))
+    return [SeriesPoint(*row) for row in rows]
 
 
 def latest_of_each_series(

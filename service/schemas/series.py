@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
@@ -99,6 +100,12 @@ class Series(SeriesName):
     """
 
     points: tuple[SeriesPoint, ...] = ()
+
+    @classmethod
+    def of(cls, name: SeriesName, points: Iterable[SeriesPoint] = ()) -> Self:
+        """Make a series of its name and some of its points."""
+        identity = {one.name: getattr(name, one.name) for one in fields(SeriesName)}
+        return cls(**identity, points=tuple(points))
 
 
 class ChangeVerdict(StrEnum):

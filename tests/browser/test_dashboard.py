@@ -39,6 +39,7 @@ def paths(seeded: Seeded) -> dict[str, str]:
         "hostile run": f"/runs/{seeded.ids['hostile']}",
         "findings": "/findings",
         "jobs": "/jobs",
+        "explore": "/explore?workload=nanogpt",
         "job": f"/jobs/{seeded.ids['running']}",
         "compare": f"/compare?baseline={before}&contender={newest}",
         "run by module": f"/runs/{seeded.ids['latest:' + SLOWER]}",
@@ -376,6 +377,7 @@ def test_every_page_is_named_in_full_on_a_phone(new_page: NewPage, paths: dict[s
     for name in (
         "overview",
         "cases",
+        "explore",
         "findings",
         "gates",
         "compare",
@@ -386,7 +388,7 @@ def test_every_page_is_named_in_full_on_a_phone(new_page: NewPage, paths: dict[s
         page.goto(paths[name])
         links = page.get_by_role("navigation", name="Pages", exact=True).get_by_role("link").all()
         boxes = [box for link in links if (box := link.bounding_box())]
-        assert len(boxes) == 8, name
+        assert len(boxes) == 9, name
         assert all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes), name
 
 

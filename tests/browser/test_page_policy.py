@@ -15,6 +15,7 @@ from playwright.sync_api import Page, expect
 pytestmark = pytest.mark.browser
 
 NewPage = Callable[..., Page]
+PAGES = ["/", "/findings", "/jobs", "/explore?workload=unet", "/compare", "/workers", "/nowhere"]
 WATCH = """
   window.violations = [];
   document.addEventListener("securitypolicyviolation",
@@ -54,7 +55,7 @@ def test_charts_are_drawn_styled_and_saved_as_a_picture_within_the_policy(
     assert violations(watched) == []
 
 
-@pytest.mark.parametrize("path", ["/", "/findings", "/jobs", "/compare", "/workers", "/nowhere"])
+@pytest.mark.parametrize("path", PAGES)
 def test_a_page_stays_within_its_policy(new_page: NewPage, path: str) -> None:
     page = new_page(may_fail=path == "/nowhere")  # Chromium calls every 404 an error
     page.add_init_script(WATCH)

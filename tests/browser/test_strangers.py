@@ -45,9 +45,7 @@ NOWHERE = {
     f"{RESULT} .replicates[].phases.absent": "kept for who asks the API",
     f"{RESULT} .replicates[].profile.demands[].name": "summed up by kind",
     f"{RESULT} .replicates[].profile.notes[]": "kept for who asks the API",
-    f"{SUBMIT} .revision_author": "told by a finding that begins with the revision",
-    f"{SUBMIT} .revision_title": "likewise",
-    "PUT /api/v1/workers/{name} .heads[].author": "likewise, if a schedule follows the ref",
+    "PUT /api/v1/workers/{name} .heads[].author": "of a revision, if a schedule follows the ref",
     "PUT /api/v1/workers/{name} .heads[].title": "likewise",
     "PUT /api/v1/workers/{name} .listed.commits[].author": "likewise, if the range was asked for",
     "PUT /api/v1/workers/{name} .listed.commits[].title": "likewise",
@@ -179,6 +177,8 @@ def store(client: TestClient, finding: str) -> Stored:
         f"/jobs/{given_back['id']}",
         *(f"/runs/{one}" for one in (first, kept, failed)),
         *(f"/series/{one}" for one in (*own, *imported(plant))),
+        f"/explore?series={own[0]}&point={own[0]}.{first}",
+        f"/explore?series={own[0]}&point={own[0]}.{kept}",
         "/compare?baseline=r1&contender=r2",
         f"/compare/kernels?baseline={first}&contender={kept}",
         "/comparisons",
@@ -223,6 +223,8 @@ def test_every_stored_text_is_shown_to_the_letter_and_nothing_of_it_runs(
         assert answer.status == 200, path
         if path == f"/series/{stored.series}":
             hover_over_a_point(page)
+        if path.startswith("/explore"):
+            expect(page.locator("[data-said] li").first).to_be_visible()  # and so is its chart
         shown += page.evaluate(EVERYTHING)
         elsewhere = [to for to in page.evaluate(LEADING) if not to.startswith(address + "/")]
         assert elsewhere == [], path

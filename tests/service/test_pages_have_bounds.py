@@ -66,6 +66,9 @@ class History:
 
     def address(self, template: str) -> str:
         queries = {
+            "/explore": "?series={series_id}&point={series_id}.{result_id}",
+            "/explore/figure": "?series={series_id}&x=order&panels=true",
+            "/explore/points.csv": "?series={series_id}",
             "/compare": "?baseline={first}&contender={last}",
             "/compare/modules": "?baseline={result_id}&contender={result_id}",
             "/compare/kernels": "?baseline={result_id}&contender={result_id}",

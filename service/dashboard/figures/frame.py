@@ -7,6 +7,7 @@ what the reader's light or dark theme says, so that one figure serves both.
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -78,20 +79,25 @@ def points_of_each(lines: int) -> int:
     return max(MOST_POINTS // max(lines, 1), LEAST_OF_A_LINE)
 
 
-def decimate(values: Floats, limit: int = MOST_POINTS) -> NDArray[np.intp]:
+def decimate(
+    values: Floats, limit: int = MOST_POINTS, keep: Sequence[int] | NDArray[np.intp] = ()
+) -> NDArray[np.intp]:
     """Choose at most ``limit`` indexes that keep the smallest and largest of each stretch.
 
-    The first and the last value are kept, so that a line keeps its ends.
+    The first and the last value are kept, so that a line keeps its ends. The indexes in ``keep``
+    are chosen beside them; if they are more than ``limit``, they are thinned out likewise.
     """
-    count = len(values)
+    count, kept = len(values), np.unique(np.asarray(keep, dtype=np.intp))
     if count <= limit:
         return np.arange(count)
+    if len(kept) > limit:
+        kept = kept[decimate(values[kept], limit)]
     buckets = max((limit - 2) // 2, 1)
     edges = np.linspace(0, count, buckets + 1).astype(np.intp)
     spans = list(pairwise(edges.tolist()))
     lowest = [low + values[low:high].argmin() for low, high in spans]
     highest = [low + values[low:high].argmax() for low, high in spans]
-    return np.unique(np.array([0, count - 1, *lowest, *highest], dtype=np.intp))
+    return np.unique(np.array([0, count - 1, *lowest, *highest, *kept], dtype=np.intp))
 
 
 _AXIS: Figure = {

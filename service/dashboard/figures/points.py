@@ -114,7 +114,7 @@ def _interval_band(kept: Sequence[SeriesPoint], place: Places, factor: float) ->
 def _history_line(
     series: Series, kept: Sequence[SeriesPoint], place: Places, factor: float
 ) -> frame.Figure:
-    drawn = _parted(kept)
+    drawn = parted(kept)
     line: frame.Figure = {
         "type": "scatter",
         "mode": "lines+markers",
@@ -165,7 +165,7 @@ def _hollow(
     ]
 
 
-def _parted(points: Sequence[SeriesPoint]) -> list[SeriesPoint | None]:
+def parted(points: Sequence[SeriesPoint]) -> list[SeriesPoint | None]:
     """Put a gap between two measurements of one revision: a line up the same place says nothing."""
     parted: list[SeriesPoint | None] = []
     for before, point in zip((None, *points), points, strict=False):
@@ -189,14 +189,15 @@ def _hover(series: Series, point: SeriesPoint, reason: str = "") -> str:
         f"{point.replicates} {many} ({point.interval.replace('_', ' ')})",
         f"measured {formats.moment(point.measured_at)}",
         f"on {frame.literal(point.worker)}, environment {point.environment[:8]}",
-        *([f"<b>excluded</b>: {frame.literal(_cut(reason))}"] if point.excluded else []),
+        *([f"<b>excluded</b>: {frame.literal(shortened(reason))}"] if point.excluded else []),
         *([f"<b>not analysed</b>: disturbed by {point.disturbed}"] if point.disturbed else []),
         "<i>click to open the run</i>",
     )
     return "<br>".join(lines)
 
 
-def _cut(said: str, most: int = MOST_REASON) -> str:
+def shortened(said: str, most: int = MOST_REASON) -> str:
+    """Cut a text off that is longer than a chart has room for."""
     return said if len(said) <= most else said[:most] + "…"
 
 
@@ -230,5 +231,5 @@ def _environment_marks(
 
 
 def _label_of(mark: EnvironmentMark, more: int) -> str:
-    text = _cut(mark.label, LONGEST_LABEL) + (f", {more} more" if more else "")
+    text = shortened(mark.label, LONGEST_LABEL) + (f", {more} more" if more else "")
     return frame.literal(text)

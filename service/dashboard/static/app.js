@@ -83,21 +83,25 @@
 
   function drawChart(chart) {
     const plot = chart.querySelector(".plot");
-    const source = JSON.parse(chart.querySelector("script").textContent);
+    const said = chart.querySelector("script").textContent;
+    if (!said) return null; // its numbers are on their way
+    const source = JSON.parse(said);
     const figure = themed(source);
-    figure.layout.uirevision = "same"; // a new theme keeps the zoom
-    figure.layout.height = plot.clientHeight;
+    figure.layout.uirevision ??= "same"; // a new theme keeps the zoom
+    if (figure.layout.height) plot.style.height = `${figure.layout.height}px`;
+    else figure.layout.height = plot.clientHeight;
     figure.layout.width = plot.clientWidth || undefined; // paper is narrower than the window
     if (matchMedia("(pointer: coarse)").matches) {
       figure.layout.dragmode = false; // let fingers scroll
       figure.config.displayModeBar = false; // a finger does not hover: it would never go away
     }
     window.Plotly.react(plot, figure.data, figure.layout, figure.config);
-    if (chart.dataset.drawn) return;
+    if (chart.dataset.drawn) return source;
     chart.dataset.drawn = "yes";
     const kind = chart.dataset.chart;
     if (kind === "history" || kind === "points") openRuns(plot);
     if (kind === "history") plot.on("plotly_relayout", () => rememberZoom(plot, source.state));
+    return source;
   }
 
   function openRuns(plot) {
@@ -248,7 +252,7 @@
 
   function request(form) {
     const [method, path] = form.dataset.send.split(" ");
-    const said = Object.fromEntries(new FormData(form));
+    const said = { ...JSON.parse(form.dataset.body ?? "{}"), ...Object.fromEntries(new FormData(form)) };
     if (said.actor) rememberActor(said.actor);
     const proof = document.querySelector('meta[name="csrf-token"]')?.content;
     const headers = proof ? { "X-CSRF-Token": proof } : {}; // where one signs in
@@ -306,8 +310,8 @@
     answer.replaceChildren(note);
   }
 
-  function prepareActing() {
-    for (const form of document.querySelectorAll("form[data-send]")) {
+  function prepareActing(part = document) {
+    for (const form of part.querySelectorAll("form[data-send]")) {
       form.querySelector("[data-enabled]").disabled = false;
       for (const input of form.querySelectorAll("[data-actor]")) input.value ||= storedActor();
       form.addEventListener("submit", (event) => {
@@ -316,6 +320,8 @@
       });
     }
   }
+
+  window.throughline = { drawChart, prepareActing };
 
   document.addEventListener("DOMContentLoaded", () => {
     prepareThemeButton();
