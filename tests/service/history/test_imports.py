@@ -200,6 +200,17 @@ def test_one_request_is_imported_whole_or_not_at_all(importer: Importer) -> None
     assert importer.count(Revision) == 1
 
 
+@pytest.mark.parametrize(
+    "at", ["9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00", "1900-01-01T00:00:00Z"]
+)
+@pytest.mark.parametrize("field", ["at", "committed_at"])
+def test_a_time_that_no_database_holds_is_refused(importer: Importer, field: str, at: str) -> None:
+    refused = importer.send([point(), point(1, **{field: at})])
+    assert refused.status_code == 422
+    assert "must lie between the years 1990 and 2200" in refused.json()["detail"]
+    assert importer.count(ImportedPoint) == 0
+
+
 def test_a_step_becomes_a_finding_that_says_imported(importer: Importer) -> None:
     importer.new(history())
     (opened,) = importer.look()
