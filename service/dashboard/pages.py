@@ -75,6 +75,9 @@ def show_overview(
 ) -> HTMLResponse:
     """Show the latest result of each series, and what runs now."""
     series = latest_of_each_series(session, at.metric, SPARK_REVISIONS, MOST_SERIES)
+    if not series and "metric" not in at.model_fields_set:  # such as where all is imported
+        at = at.model_copy(update={"metric": queries.commonest_metric(session) or at.metric})
+        series = latest_of_each_series(session, at.metric, SPARK_REVISIONS, MOST_SERIES)
     verdicts = queries.verdicts(session, (one.points[-1].result_id for one in series if one.points))
     groups = overview.groups(series, verdicts, series_changes.renewed(session, series))
     counts = queries.jobs_by_state(session)
