@@ -211,6 +211,16 @@ def test_a_time_that_no_database_holds_is_refused(importer: Importer, field: str
     assert importer.count(ImportedPoint) == 0
 
 
+def test_a_check_says_what_an_import_would_and_stores_nothing(importer: Importer) -> None:
+    importer.new([point()])
+    tried = importer.send([point(), point(1)], check_only=True)
+    assert (tried.status_code, tried.json()["new"], tried.json()["known"]) == (200, 1, 1)
+    assert importer.send([point(1, unit="ms")], check_only=True).status_code == 409
+    assert importer.count(ImportedPoint) == importer.count(Point) == 1
+    assert importer.count(Revision) == importer.count(SeriesRow) == 1
+    assert importer.new([point(1)]) == 1
+
+
 def test_a_step_becomes_a_finding_that_says_imported(importer: Importer) -> None:
     importer.new(history())
     (opened,) = importer.look()
