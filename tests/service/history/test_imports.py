@@ -236,6 +236,25 @@ def test_a_step_becomes_a_finding_that_says_imported(importer: Importer) -> None
     assert about["series"]["case"]["source"] == "asv"
 
 
+def test_a_step_of_several_benchmarks_is_of_no_training(importer: Importer) -> None:
+    names = ("find", "join", "sort")
+    slower = [one for name in names for one in history(benchmark=name)]
+    small = {"step_at": 60, "parameters": {"n": "1"}}
+    steady = [one for name in names for one in history(benchmark=name, **small)]
+    importer.new([*slower, *steady])
+    (opened,) = importer.look()
+    summary = importer.get(f"findings/{opened}")["summary"]
+    assert (
+        summary["sentence"]
+        .replace("\u00a0", " ")
+        .startswith(
+            "time of code measured by asv with n=1000 is 20.3 % longer since c0040: all 3 cases"
+        )
+    )
+    page = importer.client.get(f"/findings/{opened}").text
+    assert "training" not in page
+
+
 def test_what_is_imported_shares_no_finding_with_another_source_or_with_ours(
     importer: Importer,
 ) -> None:
