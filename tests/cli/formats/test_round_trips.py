@@ -264,6 +264,17 @@ def test_a_written_v3_record_has_the_published_fields() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-O2", "@SUM(A1)", "'=1+1", "'", "'quoted'", "x=1"])
+def test_a_spreadsheet_runs_no_name_of_a_written_csv(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "all.csv"
+    point = FULL.model_copy(update={"benchmark": name, "metric": name, "unit": name})
+    with path.open("wb") as stream:
+        write([point], "csv", stream)
+    cells = path.read_text(encoding="utf-8").splitlines()[1].split(",")
+    assert not [cell for cell in cells if cell[:1] in {"=", "+", "-", "@"}]
+    assert read(path).points == (point,)
+
+
 def test_written_csv_is_what_a_spreadsheet_and_pandas_read() -> None:
     stream = io.BytesIO()
     write([FULL], "csv", stream)
