@@ -29,7 +29,7 @@ from service.dashboard.query_params import JobsAddress, OverviewAddress, RunAddr
 from service.dashboard.rendering import COUNTED, page_router, partial, render, render_error
 from service.errors import NotFound
 from service.history import best, exclusions, imports, replicates
-from service.history.queries import latest_of_each_series, load_result
+from service.history.queries import latest_of_each_series, load_result, usual_metric
 from service.history.ranking import REVISIONS
 from service.history.run_noise import spreads_of
 from service.history.traces import with_trace
@@ -74,10 +74,9 @@ def show_overview(
     at: Annotated[OverviewAddress, Query()],
 ) -> HTMLResponse:
     """Show the latest result of each series, and what runs now."""
+    if "metric" not in at.model_fields_set:
+        at = at.model_copy(update={"metric": usual_metric(session)})
     series = latest_of_each_series(session, at.metric, SPARK_REVISIONS, MOST_SERIES)
-    if not series and "metric" not in at.model_fields_set:  # such as where all is imported
-        at = at.model_copy(update={"metric": queries.commonest_metric(session) or at.metric})
-        series = latest_of_each_series(session, at.metric, SPARK_REVISIONS, MOST_SERIES)
     verdicts = queries.verdicts(session, (one.points[-1].result_id for one in series if one.points))
     groups = overview.groups(series, verdicts, series_changes.renewed(session, series))
     counts = queries.jobs_by_state(session)

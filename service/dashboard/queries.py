@@ -126,13 +126,6 @@ def metrics(session: Session) -> list[str]:
     return sorted(known, key=reading_order)[:MOST_METRICS]
 
 
-def commonest_metric(session: Session) -> str | None:
-    """Name the metric of the most series; None if there is no series."""
-    row = models.SeriesRow
-    often = select(row.metric).group_by(row.metric).order_by(func.count().desc(), row.metric)
-    return session.scalars(often.limit(1)).first()
-
-
 def siblings(session: Session, series: Series) -> list[models.SeriesRow]:
     """Read the oldest series of the same case on the same hardware, in the order of reading.
 

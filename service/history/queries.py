@@ -121,6 +121,14 @@ def page_of_points(
     return Page(tuple(points[:limit]), cursor_of(last) if last else None)
 
 
+def usual_metric(session: Session) -> str:
+    """Name throughput; where no series has it, as where all is imported, the commonest metric."""
+    usual, row = "throughput", SeriesRow
+    often = select(row.metric).group_by(row.metric)
+    ranked = often.order_by((row.metric == usual).desc(), func.count().desc(), row.metric)
+    return session.scalars(ranked.limit(1)).first() or usual
+
+
 def latest_of_each_series(
     session: Session, metric: str, last: int = 30, most: int = 1_000
 ) -> list[Series]:

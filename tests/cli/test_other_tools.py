@@ -164,6 +164,16 @@ def test_two_dates_of_one_commit_are_refused(service: Service, folder: Path) -> 
     assert service.points() == []
 
 
+def test_revisions_are_compared_in_a_metric(service: Service, folder: Path) -> None:
+    head = "benchmark,metric,unit,value,revision\n"
+    rows = "sort,time,ms,1,v1\nsort,time,ms,2,v2\nfind,time,ms,3,v1\nsort,mem,B,7,v1\n"
+    (folder / "both.csv").write_text(head + rows)
+    service.ask("import", "both.csv")
+    usual = service.ask("compare", "v1", "v2").stdout.replace("\u00a0", " ")
+    named = service.ask("compare", "v1", "v2", "--metric", "mem").stdout.replace("\u00a0", " ")
+    assert ("2 ms" in usual, "7 B" in named) == (True, True)
+
+
 def test_what_was_imported_is_exported_and_imported_equal(service: Service, folder: Path) -> None:
     service.ask("import", write(folder), "-r", "v1")
     done = service.ask("export", "--format", "jsonl", "--metric", "time", "-o", "out.jsonl")

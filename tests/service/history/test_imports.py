@@ -319,6 +319,18 @@ def test_an_overview_of_imports_alone_shows_their_commonest_metric(importer: Imp
     assert "No series of throughput" in importer.client.get("/?metric=throughput").text
 
 
+def test_a_comparison_of_imports_alone_is_of_their_commonest_metric(importer: Importer) -> None:
+    both = [*history(step_at=59), *history(benchmark="find")]
+    importer.new([*both, point(metric="mem", unit="B")])
+    between = {"baseline": "c0000", "contender": "c0059"}
+    compared = importer.get("changes", **between)
+    assert (compared["metric"], len(compared["changes"])) == ("time", 2)
+    assert importer.get("changes", **between, metric="throughput")["changes"] == []
+    page = importer.client.get("/compare", params=between).text
+    assert "Nothing to compare" not in page
+    assert '<option value="time" selected>' in page
+
+
 def test_a_project_sees_its_own_imports_alone(importer: Importer) -> None:
     importer.new(history(20), project="red")
     changes = importer.get(
