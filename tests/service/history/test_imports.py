@@ -328,6 +328,7 @@ def test_a_comparison_of_imports_alone_is_of_their_commonest_metric(importer: Im
     assert importer.get("changes", **between, metric="throughput")["changes"] == []
     page = importer.client.get("/compare", params=between).text
     assert "Nothing to compare" not in page
+    assert "/compare/modules" not in page, "no run of ours is behind a point"
     assert '<option value="time" selected>' in page
 
 
