@@ -239,10 +239,12 @@ def test_pages_of_very_long_names_scroll_nowhere_sideways(
     settings = Settings(database_url=database.url.render_as_string(), background=False)
     with TestClient(create_app(settings)) as client:
         answer = client.post("/api/v1/imports", json={"source": "tool", "points": [point]})
+        asked = {"baseline": "r1", "contender": "r2", "suite": "smoke"}
+        gate = client.post("/api/v1/comparisons", json=asked).json()["id"]
     [series] = answer.json()["series"]
     for width in (390, 1280):
         page = new_page(width=width, height=740)
-        for path in ("/", f"/?metric={long}", f"/series/{series}"):
+        for path in ("/", f"/?metric={long}", f"/series/{series}", f"/comparisons/{gate}"):
             page.goto(path)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, path
 
