@@ -117,6 +117,13 @@ class Sink(BaseModel, ABC):
             raise ValueError("must be a time of day such as 07:30")
         return text
 
+    @field_validator("quiet")
+    @classmethod
+    def _ends(cls, hours: str | None) -> str | None:
+        if hours is not None and len(set(hours.split("-"))) == 1:
+            raise ValueError("must end at another time than it begins")
+        return hours
+
     @field_validator("timezone")
     @classmethod
     def _is_a_zone(cls, name: str) -> str:

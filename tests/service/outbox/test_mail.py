@@ -241,6 +241,7 @@ def test_a_certificate_of_another_host_is_refused(serve: Callable[..., Any]) -> 
         ({"sender": "Ada <ada@example.com>"}, "must be a bare address"),
         ({"digest": "7:30"}, "must be a time of day such as 07:30"),
         ({"quiet": "22-7"}, "must be as 22:00-07:00"),
+        ({"quiet": "22:00-22:00"}, "must end at another time than it begins"),
         ({"timezone": "Mars/Olympus"}, "must be an IANA name"),
         ({"outcomes": ["slower"]}, "Input should be"),
     ],
