@@ -112,6 +112,7 @@ class ServiceClient:
         contender: str,
         suite: str | None,
         project: str | None = None,
+        metric: str | None = None,
         form: str = "json",
     ) -> str:
         """Two revisions, case by case, as text."""
@@ -120,6 +121,7 @@ class ServiceClient:
             "contender": contender,
             "suite": suite,
             "project": project,
+            "metric": metric,
             "format": form,
         }
         return self._get("changes", parameters).text

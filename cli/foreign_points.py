@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,18 +73,41 @@ def _time(point: ForeignPoint) -> datetime:
 def send(
     client: ServiceClient, source: str, project: str | None, points: Sequence[ForeignPoint]
 ) -> Imported:
-    """Import points, saying now and then how far it is; each request is whole or not at all."""
+    """Import points, saying now and then how far it is.
+
+    All series are asked for first, so that one which refuses its points leaves nothing stored.
+    """
+    _check_dates(points)
+    said = {"source": source, "project": project}
+    if len(points) > MOST_POINTS:
+        firsts = {(series_key(one), one.unit, one.direction): one for one in points}
+        for chunk in chunks(firsts.values()):
+            _import(client, chunk, said | {"check_only": True})
     new, done, series = 0, 0, set[str]()
     said_at_s = time.monotonic()
     for chunk in chunks(points):
-        items = [one.model_dump(mode="json", exclude_defaults=True) for one in chunk]
-        body = {"source": source, "project": project, "points": items}
-        answer = read(Imported, client.send_text("POST", "imports", body=body))
+        answer = _import(client, chunk, said)
         new, done, series = new + answer.new, done + len(chunk), series | set(answer.series)
         if time.monotonic() - said_at_s > QUIET_S and done < len(points):
             remark(f"{done:,} of {counted(len(points), 'point')}")
             said_at_s = time.monotonic()
     return Imported(new=new, known=len(points) - new, series=sorted(series))
+
+
+def _check_dates(points: Iterable[ForeignPoint]) -> None:
+    dates: dict[str | None, datetime] = {}
+    for point in points:
+        at = point.committed_at
+        if at is not None and dates.setdefault(point.revision, at) != at:
+            raise Stop(f"Two points give the commit {point.revision} different dates.")
+
+
+def _import(
+    client: ServiceClient, points: Iterable[ForeignPoint], said: Mapping[str, object]
+) -> Imported:
+    items = [one.model_dump(mode="json", exclude_defaults=True) for one in points]
+    text = client.send_text("POST", "imports", body={**said, "points": items})
+    return read(Imported, text)
 
 
 def at_head(folder: Path) -> Version:

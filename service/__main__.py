@@ -50,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValidationError as error:
         fault = error.errors(include_input=False)[0]
         name = "_".join(["THROUGHLINE", *map(str, fault["loc"])]).upper()
-        return _say(2, f"The setting {name} is wrong: {fault['msg']}.")
+        why = fault["msg"].removeprefix("Value error, ")
+        return _say(2, f"The setting {name} is wrong: {why}.")
     except access_mode.NobodyMayEnter as error:
         return _say(2, error.detail)
     except SinksWrong as error:

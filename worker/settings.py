@@ -219,7 +219,7 @@ def faults(error: ValidationError | SettingsError) -> list[tuple[str, str]]:
     """Return the wrong fields of settings, each with the reason."""
     if isinstance(error, ValidationError):
         return [
-            (".".join(map(str, problem["loc"])), problem["msg"])
+            (".".join(map(str, problem["loc"])), problem["msg"].removeprefix("Value error, "))
             for problem in error.errors(include_url=False)
         ]
     # A field of several values is read as JSON; its name stands in the message alone.

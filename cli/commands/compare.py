@@ -30,6 +30,9 @@ def compare(
     *,
     suite: Annotated[str | None, typer.Option(help="Only the cases of this suite.")] = None,
     project: Annotated[str | None, typer.Option(help="Only the histories of this project.")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="By default throughput; without it the commonest metric.")
+    ] = None,
     kernels: Annotated[
         bool,
         typer.Option("--kernels", help="Also show the kernels of each case, and which changed."),
@@ -48,10 +51,10 @@ def compare(
     if kernels and shown_as is not output.OutputFormat.TABLE:
         raise Stop("--kernels is shown as a table only.")
     with ServiceClient(url) as client:
-        text, compared = _comparison(client, (base, contender), suite, project)
+        text, compared = _comparison(client, (base, contender), suite, project, metric)
         if shown_as is output.OutputFormat.MARKDOWN:
             between = (compared.baseline, compared.contender)
-            text = client.comparison(*between, suite, project, "markdown")
+            text = client.comparison(*between, suite, project, metric, "markdown")
         shown = _profiles(client, compared.changes) if kernels else []
     if shown_as is output.OutputFormat.TABLE:
         show(compared.changes, compared.baseline, compared.contender, output.paper())
@@ -90,19 +93,23 @@ def _profile(client: ServiceClient, result_id: str) -> Profile:
 
 
 def _comparison(
-    client: ServiceClient, names: tuple[str, str], suite: str | None, project: str | None
+    client: ServiceClient,
+    names: tuple[str, str],
+    suite: str | None,
+    project: str | None,
+    metric: str | None,
 ) -> tuple[str, series.Changes]:
     """Compare by the names as given; if the service does not know them, by git's commits of these
     names."""
     try:
-        text = client.comparison(*names, suite, project)
+        text = client.comparison(*names, suite, project, metric)
     except Away:
         raise
     except Stop:
         commits = [revision.commit_named(name, Path.cwd()) or name for name in names]
         if commits == [*names]:
             raise
-        text = client.comparison(commits[0], commits[1], suite, project)
+        text = client.comparison(commits[0], commits[1], suite, project, metric)
     return text, read(series.Changes, text)
 
 

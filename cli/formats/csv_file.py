@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
@@ -12,6 +13,7 @@ from cli.formats.columns import (
     COLUMNS,
     FACTS,
     NUMBERS,
+    TEXTS,
     VALUES,
     facts_of,
     has_needed,
@@ -23,6 +25,9 @@ from cli.formats.problem import FormatError
 from cli.formats.source import LARGEST, Source
 from cli.formats.text import short
 from service.schemas.measured_elsewhere import ForeignPoint
+
+_FORMULA = re.compile(r"'*[=+@\t-]")
+"""The beginning of what a spreadsheet would run; an apostrophe before it makes it text."""
 
 
 def recognises(source: Source) -> bool:
@@ -83,7 +88,9 @@ def _typed(row: Node, name: str, cell: str) -> object:
     try:
         if name == VALUES:
             return [float(value) for value in cell.split()]
-        return float(cell) if name in NUMBERS else cell
+        if name in NUMBERS:
+            return float(cell)
+        return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
     except ValueError:
         raise row.refuse(f"{short(cell)!r} in {name!r} is no number.") from None
 
@@ -97,5 +104,6 @@ def write(points: Sequence[ForeignPoint], stream: BinaryIO) -> None:
         row = point.model_dump(mode="json")
         row[VALUES] = " ".join(repr(value) for value in point.values)
         row |= {key: json.dumps(row[key], ensure_ascii=False) for key in FACTS if row[key]}
+        row |= {key: f"'{row[key]}" for key in TEXTS if _FORMULA.match(row[key] or "")}
         writer.writerow("" if row[key] in (None, {}) else row[key] for key in COLUMNS)
     stream.write(text.getvalue().encode())

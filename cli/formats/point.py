@@ -96,7 +96,8 @@ def fault(problem: ValidationError) -> str:
     """The first fault of a record in words, without its value."""
     first = problem.errors(include_url=False, include_input=False, include_context=False)[0]
     where = ".".join(str(part) for part in first["loc"] if part != "[key]")
-    return f"{where}: {first['msg']}." if where else f"{first['msg']}."
+    said = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {said}." if where else f"{said}."
 
 
 def figure(samples: Node | None, summary: Node) -> list[float]:

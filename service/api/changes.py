@@ -12,6 +12,7 @@ from service.api.dependencies import DatabaseSession
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
 from service.history import revisions
+from service.history.queries import usual_metric
 from service.jobs import report
 from service.schemas.series import Changes
 from service.wording import markdown
@@ -26,7 +27,7 @@ def compare(
     baseline: Revision,
     contender: Revision,
     suite: Name | None = None,
-    metric: Line = report.METRIC,
+    metric: Line | None = None,
     project: Name | None = None,
     format: Literal["json", "markdown"] = "json",  # noqa: A002 - the name in the address
 ) -> Changes | Response:
@@ -36,6 +37,8 @@ def compare(
     histories are read, else all, one by one. A revision may be abbreviated like a commit; one that
     was never submitted is refused with 422.
 
+    Without `metric` it is throughput; where no series has that, the metric of the most series.
+
     The verdict is `faster`, `slower`, `unclear` or `missing`. With fewer than three processes a
     side the noise of the series' own history decides; where that is not known the verdict is
     `unclear`. A difference below 0.5 % (1 % between two workers) is `unclear` too. `undecided`
@@ -44,6 +47,7 @@ def compare(
     """
     cases = None if suite is None else report.cases_of(suite)
     baseline, contender = (revisions.find(session, name) for name in (baseline, contender))
+    metric = metric or usual_metric(session)
     changes = report.changes_between(session, baseline, contender, metric, cases, project)
     if format == "markdown":
         text = markdown.changes(changes, baseline, contender)

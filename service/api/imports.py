@@ -26,6 +26,8 @@ def import_points(
     `committed_at` is its commit's time and orders the history, else `at` does. A series keeps its
     unit and direction: other ones are refused with 409.
     """
+    if request.check_only:
+        return imports.check(session, owned(request, caller), now)
     imported = imports.store(session, owned(request, caller), now)
     audit.made(session, f"{request.source}: {imported.new} points")
     return imported

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import Path, Query
 
+from benchmarks.contracts import Worded
 from service.api.dependencies import Cursor, DatabaseSession, Limit, Now
 from service.api.openapi import problems
 from service.api.router import noun
@@ -21,6 +22,7 @@ router = noun("/nights", "nights")
 NightName = Annotated[
     str,
     Path(pattern=r"^(newest|[0-9]{4}-[0-9]{2}-[0-9]{2})$", description="A date, or `newest`."),
+    Worded("must be a date such as 2026-11-27, or newest"),
 ]
 OfProject = Annotated[
     str | None,

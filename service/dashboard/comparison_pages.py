@@ -20,6 +20,7 @@ from service.dashboard import queries, rendering
 from service.dashboard.query_params import CompareAddress, ComparisonsAddress
 from service.errors import UnknownChoice
 from service.history import revisions
+from service.history.queries import usual_metric
 from service.jobs import report
 from service.models import ComparisonRow
 from service.models.bisections import PROBES
@@ -72,6 +73,8 @@ def compare_revisions(
     request: Request, session: Reading, now: Now, at: Annotated[CompareAddress, Query()]
 ) -> HTMLResponse:
     """Show two revisions side by side, case by case."""
+    if "metric" not in at.model_fields_set:
+        at = at.model_copy(update={"metric": usual_metric(session)})
     chosen, faults = _understood(session, at)
     changes = []
     if not faults and chosen.baseline and chosen.contender not in {"", chosen.baseline}:

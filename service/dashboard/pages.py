@@ -32,7 +32,7 @@ from service.dashboard.rendering import COUNTED, page_router, partial, render, r
 from service.errors import NotFound
 from service.history import exclusions, imports, replicates
 from service.history.failing import failing_cases
-from service.history.queries import load_result, newest_series, with_latest
+from service.history.queries import load_result, newest_series, usual_metric, with_latest
 from service.history.run_noise import spreads_of
 from service.history.traces import with_trace
 from service.jobs import schedules, suggestions, views, workers
@@ -91,6 +91,8 @@ def list_cases(
     request: Request, session: Reading, now: Now, at: Annotated[CasesAddress, Query()]
 ) -> Response:
     """Show the newest value of each series, against its level."""
+    if "metric" not in at.model_fields_set:
+        at = at.model_copy(update={"metric": usual_metric(session)})
     known = newest_series(session, at.metric, MOST_SERIES)
     marks, failing = finding_data.marks(session), failing_cases(session, now)
     chosen = [one for one in known if cases.is_chosen(one, at, marks, failing)]

@@ -169,6 +169,14 @@ def store(session: Session, request: ImportRequest, now: datetime) -> Imported:
     return Imported(new=len(fresh), known=len(request.points) - len(fresh), series=sorted(series))
 
 
+def check(session: Session, request: ImportRequest, now: datetime) -> Imported:
+    """Say what `store` would do, or raise what it would; nothing is stored."""
+    with session.begin_nested() as trial:
+        imported = store(session, request, now)
+        trial.rollback()
+    return imported
+
+
 def _known(session: Session, ids: Sequence[str]) -> dict[str, datetime | None]:
     """Those of these points that are stored, with the dates of their commits."""
     known: dict[str, datetime | None] = {}

@@ -138,6 +138,14 @@ def points_where(session: Session, *conditions: ColumnElement[bool]) -> list[Ser
     return [SeriesPoint(*row) for row in rows]
 
 
+def usual_metric(session: Session) -> str:
+    """Name throughput; where no series has it, as where all is imported, the commonest metric."""
+    usual, row = "throughput", SeriesRow
+    often = select(row.metric).group_by(row.metric)
+    ranked = often.order_by((row.metric == usual).desc(), func.count().desc(), row.metric)
+    return session.scalars(ranked.limit(1)).first() or usual
+
+
 def latest_of_each_series(
     session: Session, metric: str, last: int = 30, most: int = 1_000
 ) -> list[Series]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from ssl import SSLContext
+from urllib.parse import unquote
 
 import httpx2
 
@@ -17,6 +19,8 @@ ANSWER_S = 10.0
 """For everything from the name's lookup to the answer's status."""
 _SHOWN_BYTES = 200
 """Of an answer that is no success, for the operator."""
+_SECRET_LETTERS = 8
+"""Parts of an address that are as long may be secret; the answer may be cut within one."""
 _MOST_BYTES = 4 * 2**20
 """Of an answer that is read: a page of a hundred long comments."""
 # At INFO it writes every address down, and the address of a chat's hook is a secret.
@@ -66,7 +70,7 @@ def post(url: httpx2.URL, message: Message, *, private: bool, within_s: float = 
     if 300 <= answer.status < 400:
         raise NotDelivered(f"It answered {answer.status}: redirects are not followed.")
     if not 200 <= answer.status < 300:
-        said = readable(answer.body)
+        said = _without_address(readable(answer.body), url)
         raise NotDelivered(f"It answered {answer.status}{f': {said}' if said else '.'}")
 
 
@@ -153,6 +157,15 @@ def readable(said: bytes) -> str:
     """The beginning of an answer, on one line, for the operator."""
     text = " ".join(said[:_SHOWN_BYTES].decode("utf-8", "replace").split())
     return "".join(letter for letter in text if letter.isprintable())
+
+
+def _without_address(said: str, url: httpx2.URL) -> str:
+    """Hide what an answer repeats of the address: ``Cannot POST /services/T0/B0/...`` is usual."""
+    path = url.raw_path.decode("ascii")
+    for part in re.split(r"[/?&=]", f"{path}/{unquote(path)}"):
+        if len(part) >= _SECRET_LETTERS:
+            said = re.sub(re.escape(part[:_SECRET_LETTERS]) + r"[^\s/?&]*", "***", said)
+    return said
 
 
 def _host(url: httpx2.URL) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from benchmarks.contracts import Contract, Name
+from benchmarks.contracts.values import Flag
 from service.schemas.document import Document
 from service.schemas.measured_elsewhere import ForeignPoint
 
@@ -20,6 +21,9 @@ class ImportRequest(Contract):
     """The tool that measured them, such as ``asv``; two sources never share a series."""
     project: Name | None = None
     points: Annotated[tuple[ForeignPoint, ...], Field(min_length=1, max_length=MOST_POINTS)]
+    check_only: Flag = False
+    """Only say whether these could be stored: for an import of several requests, before the
+    first."""
 
 
 class Imported(Document):

@@ -27,7 +27,7 @@ def short(headline: Statement) -> str:
     facts: Mapping[str, Any] = headline.facts
     cells: Mapping[str, Any] = facts["cells"].facts
     count = formats.counted(cells["moved"] + cells["others"], "case")
-    name = cells["workload"] or "training"
+    name = cells["workload"] or _several(cells)
     return headline_words(headline, verb="", subject=f"{name} ({count})")
 
 
@@ -82,7 +82,13 @@ def subject_of(cells: Statement) -> str:
         elif of != "workload":
             settings.append(condition(of, value))
     with_ = [f"with {listed(settings)}"] if settings else []
-    return " ".join([*before, facts["workload"] or "training", *with_, *places])
+    return " ".join([*before, facts["workload"] or _several(facts), *with_, *places])
+
+
+def _several(cells: Mapping[str, Any]) -> str:
+    """Name what several workloads have in common."""
+    source = cells.get("source")
+    return f"code measured by {source}" if source else "training"
 
 
 def condition(of: str, value: str | None) -> str:

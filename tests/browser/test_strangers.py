@@ -232,6 +232,25 @@ def test_every_stored_text_is_shown_to_the_letter_and_nothing_of_it_runs(
     assert sorted(hidden) == sorted(NOWHERE)
 
 
+def test_pages_of_very_long_names_scroll_nowhere_sideways(
+    new_page: NewPage, database: Database, address: str
+) -> None:
+    long = "x" * 500
+    names = {"benchmark": long, "metric": long, "unit": "ms", "parameters": {long: long}}
+    point = names | {"values": [1.0], "direction": "lower", "revision": "r" * 100}
+    settings = Settings(database_url=database.url.render_as_string(), background=False)
+    with TestClient(create_app(settings)) as client:
+        answer = client.post("/api/v1/imports", json={"source": "tool", "points": [point]})
+        asked = {"baseline": "r1", "contender": "r2", "suite": "smoke"}
+        gate = client.post("/api/v1/comparisons", json=asked).json()["id"]
+    [series] = answer.json()["series"]
+    for width in (390, 1280):
+        page = new_page(width=width, height=740)
+        for path in ("/", f"/?metric={long}", f"/series/{series}", f"/comparisons/{gate}"):
+            page.goto(path)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+
+
 def hover_over_a_point(page: Page) -> None:
     """The chart writes text of its own when a point is pointed at."""
     spot = page.locator(".plot .point").last

@@ -140,6 +140,40 @@ def test_another_unit_is_refused_with_a_sentence(service: Service, folder: Path)
     assert "mine/sort time is in s" in refused.json()["detail"]
 
 
+def test_an_import_of_several_requests_is_refused_before_the_first(
+    service: Service, folder: Path
+) -> None:
+    head = "benchmark,metric,unit,value,revision\n"
+    (folder / "old.csv").write_text(head + "sort,time,ms,1,v1\n")
+    assert service.ask("import", "old.csv").returncode == 0
+    more = "".join(f"a{number},time,s,1,v2\n" for number in range(1_000))
+    (folder / "new.csv").write_text(f"{head}{more}sort,time,s,1,v2\n")
+    refused = service.ask("import", "new.csv")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "csv/sort time is in ms, lower is better; this import has it in s" in refused.stderr
+    assert len(service.points()) == 1
+
+
+def test_two_dates_of_one_commit_are_refused(service: Service, folder: Path) -> None:
+    days = ["01"] * 1_000 + ["02"]  # more than one request
+    rows = [f"a{n:04d},time,ms,1,v1,2026-11-{day}T00:00:00Z\n" for n, day in enumerate(days)]
+    head = "benchmark,metric,unit,value,revision,committed_at\n"
+    (folder / "dates.csv").write_text("".join([head, *rows]))
+    refused = service.ask("import", "dates.csv")
+    assert "Two points give the commit v1 different dates." in refused.stderr
+    assert service.points() == []
+
+
+def test_revisions_are_compared_in_a_metric(service: Service, folder: Path) -> None:
+    head = "benchmark,metric,unit,value,revision\n"
+    rows = "sort,time,ms,1,v1\nsort,time,ms,2,v2\nfind,time,ms,3,v1\nsort,mem,B,7,v1\n"
+    (folder / "both.csv").write_text(head + rows)
+    service.ask("import", "both.csv")
+    usual = service.ask("compare", "v1", "v2").stdout.replace("\u00a0", " ")
+    named = service.ask("compare", "v1", "v2", "--metric", "mem").stdout.replace("\u00a0", " ")
+    assert ("2 ms" in usual, "7 B" in named) == (True, True)
+
+
 def test_what_was_imported_is_exported_and_imported_equal(service: Service, folder: Path) -> None:
     service.ask("import", write(folder), "-r", "v1")
     done = service.ask("export", "--format", "jsonl", "--metric", "time", "-o", "out.jsonl")

@@ -85,6 +85,7 @@ def test_an_address_that_others_reach_is_refused_until_an_administrator_has_a_to
         ({"PORT": "many"}, 2, "THROUGHLINE_PORT"),
         ({"LEASE_S": "-1"}, 2, "THROUGHLINE_LEASE_S"),
         ({"ACCESS_KEY": "short"}, 2, "64 hexadecimal digits"),
+        ({"PINNED": "4f1c"}, 2, "THROUGHLINE_PINNED is wrong: must be at most 100 ids"),
     ],
 )
 def test_a_wrong_setting_is_said_in_one_sentence(

@@ -82,6 +82,7 @@ def where(question: Question, rule: AxisRule | None) -> Statement:
         "cells",
         conditions=conditions,
         workload=workloads.pop() if len(workloads) == 1 else "",
+        source=question.source,
         case=question.case.key if _count_cases(covered) == 1 else "",
         moved=count(inside),
         covered=count(covered),

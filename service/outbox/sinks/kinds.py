@@ -15,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 
+from benchmarks.contracts import Worded
 from service.outbox.sinks.forge import Forge
 from service.outbox.sinks.gerrit import Gerrit
 from service.outbox.sinks.github import GitHub
@@ -37,7 +38,11 @@ class Sinks(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    address: Annotated[str, StringConstraints(pattern=r"^https?://[^\s<>|]*[^\s<>|/]$")]
+    address: Annotated[
+        str,
+        StringConstraints(pattern=r"^https?://[^\s<>|]*[^\s<>|/]$"),
+        Worded("must begin with https:// or http://, and not end with /"),
+    ]
     """How links to this service's pages begin."""
     sink: tuple[AnySink, ...] = ()
 
@@ -72,9 +77,8 @@ def load(path: Path) -> Sinks:
         return Sinks.model_validate(document)
     except ValidationError as error:
         fault = error.errors(include_input=False, include_url=False)[0]
-        raise SinksWrong(
-            f"{path}: {_place(fault['loc'])}: {fault['msg']}.".replace(": : ", ": ")
-        ) from None
+        said = fault["msg"].removeprefix("Value error, ")
+        raise SinksWrong(f"{path}: {_place(fault['loc'])}: {said}.".replace(": : ", ": ")) from None
     except OSError as error:
         raise SinksWrong(f"{path} cannot be read: {error.strerror}.") from None
     except ValueError:  # what TOML's parser says may quote a secret

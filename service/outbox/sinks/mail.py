@@ -18,11 +18,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
+from benchmarks.contracts import Worded
 from service.models import OutboxEvent
 from service.outbox.addresses import AddressRefused, resolve
 from service.outbox.events import title_of
 from service.outbox.letters import html_of, text_of
-from service.outbox.post import NotDelivered
+from service.outbox.post import NotDelivered, readable
 from service.outbox.sinks.sink import Kept, Sending, Sink
 
 _PATIENCE = 3
@@ -30,7 +31,9 @@ _PATIENCE = 3
 _SUBJECT = 200
 """Letters of a subject at most."""
 _ADDRESS = r"^[^\s<>@,;:\"\\]{1,64}@[A-Za-z0-9.-]{1,253}$"
-MailAddress = Annotated[str, StringConstraints(pattern=_ADDRESS)]
+MailAddress = Annotated[
+    str, StringConstraints(pattern=_ADDRESS), Worded("must be a bare address: ada@example.com")
+]
 
 
 class Mail(Sink):
@@ -137,8 +140,7 @@ def _cut(server: smtplib.SMTP) -> None:
 
 
 def _answered(code: int, said: bytes | str) -> str:
-    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
-    shown = "".join(filter(str.isprintable, " ".join(text.split())))[:200]
+    shown = readable(said if isinstance(said, bytes) else said.encode())
     return f"The mail server answered {code}{shown and f': {shown}'}"
 
 

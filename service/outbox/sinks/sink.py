@@ -22,6 +22,7 @@ from pydantic import (
     field_validator,
 )
 
+from benchmarks.contracts import Worded
 from service.database.session import Database
 from service.models import EventKind, OutboxEvent
 from service.outbox.events import page_of
@@ -78,7 +79,11 @@ class Sink(BaseModel, ABC):
     at_once: ClassVar[int] = 1
     """Attempts that a replica makes at the same time; one at a time they keep their order."""
 
-    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
+    name: Annotated[
+        str,
+        StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$"),
+        Worded("must be 1 to 64 of the characters a-z, 0-9 and '-', the first a letter or digit"),
+    ]
     events: frozenset[EventKind] = frozenset(EventKind) - FOR_FORGES
     project: str | None = None
     """Only events of this project."""
@@ -88,7 +93,12 @@ class Sink(BaseModel, ABC):
     """Only these, such as ``regression`` and ``culprit``, and what has none; empty: all."""
     least: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Only changes of this size or more, as a share; what has no size is always heard."""
-    quiet: Annotated[str, StringConstraints(pattern=f"^{TIME}-{TIME}$")] | None = None
+    quiet: (
+        Annotated[
+            str, StringConstraints(pattern=f"^{TIME}-{TIME}$"), Worded("must be as 22:00-07:00")
+        ]
+        | None
+    ) = None
     """Hours, such as ``22:00-07:00``, in which nothing is sent; what comes then is, at their
     end."""
     digest: time | None = None
@@ -106,6 +116,13 @@ class Sink(BaseModel, ABC):
         if isinstance(text, str) and not re.fullmatch(TIME, text):
             raise ValueError("must be a time of day such as 07:30")
         return text
+
+    @field_validator("quiet")
+    @classmethod
+    def _ends(cls, hours: str | None) -> str | None:
+        if hours is not None and len(set(hours.split("-"))) == 1:
+            raise ValueError("must end at another time than it begins")
+        return hours
 
     @field_validator("timezone")
     @classmethod

@@ -305,7 +305,20 @@ def test_the_last_point_is_bad_and_no_point_is_read(refused: Callable[..., str])
         ("benchmark,metric,value\n,b,1\n", "line 2: has no 'benchmark'."),
         (
             "benchmark,metric,value,low,high\na,b,1,3,2\n",
-            "line 2: Value error, low must not be above high.",
+            "line 2: low must not be above high.",
+        ),
+        (
+            "benchmark,metric,value,at\na,b,1,9999-12-31T23:59:59-12:00\n",
+            "line 2: at: must lie between the years 1990 and 2200.",
+        ),
+        (
+            "benchmark,metric,value,committed_at\na,b,1,1900-01-01T00:00:00Z\n",
+            "line 2: committed_at: must lie between the years 1990 and 2200.",
+        ),
+        (
+            "benchmark,metric,value\n ,b,1\n",
+            "line 2: benchmark: must be text of 1 to 500 characters, not only blanks, on one line "
+            "and without control characters.",
         ),
         ("benchmark,metric,value\n", "holds no point."),
         (

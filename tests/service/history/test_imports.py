@@ -200,6 +200,27 @@ def test_one_request_is_imported_whole_or_not_at_all(importer: Importer) -> None
     assert importer.count(Revision) == 1
 
 
+@pytest.mark.parametrize(
+    "at", ["9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00", "1900-01-01T00:00:00Z"]
+)
+@pytest.mark.parametrize("field", ["at", "committed_at"])
+def test_a_time_that_no_database_holds_is_refused(importer: Importer, field: str, at: str) -> None:
+    refused = importer.send([point(), point(1, **{field: at})])
+    assert refused.status_code == 422
+    assert "must lie between the years 1990 and 2200" in refused.json()["detail"]
+    assert importer.count(ImportedPoint) == 0
+
+
+def test_a_check_says_what_an_import_would_and_stores_nothing(importer: Importer) -> None:
+    importer.new([point()])
+    tried = importer.send([point(), point(1)], check_only=True)
+    assert (tried.status_code, tried.json()["new"], tried.json()["known"]) == (200, 1, 1)
+    assert importer.send([point(1, unit="ms")], check_only=True).status_code == 409
+    assert importer.count(ImportedPoint) == importer.count(Point) == 1
+    assert importer.count(Revision) == importer.count(SeriesRow) == 1
+    assert importer.new([point(1)]) == 1
+
+
 def test_a_step_becomes_a_finding_that_says_imported(importer: Importer) -> None:
     importer.new(history())
     (opened,) = importer.look()
@@ -213,6 +234,25 @@ def test_a_step_becomes_a_finding_that_says_imported(importer: Importer) -> None
     )
     (about,) = finding["series"]
     assert about["series"]["case"]["source"] == "asv"
+
+
+def test_a_step_of_several_benchmarks_is_of_no_training(importer: Importer) -> None:
+    names = ("find", "join", "sort")
+    slower = [one for name in names for one in history(benchmark=name)]
+    small = {"step_at": 60, "parameters": {"n": "1"}}
+    steady = [one for name in names for one in history(benchmark=name, **small)]
+    importer.new([*slower, *steady])
+    (opened,) = importer.look()
+    summary = importer.get(f"findings/{opened}")["summary"]
+    assert (
+        summary["sentence"]
+        .replace("\u00a0", " ")
+        .startswith(
+            "time of code measured by asv with n=1000 is 20.3 % longer since c0040: all 3 cases"
+        )
+    )
+    page = importer.client.get(f"/findings/{opened}").text
+    assert "training" not in page
 
 
 def test_what_is_imported_shares_no_finding_with_another_source_or_with_ours(
@@ -267,6 +307,29 @@ def test_every_page_shows_it_and_no_page_calls_it_measured(importer: Importer) -
         assert page.status_code == 200, (path, page.text)
         assert words in page.text, path
     assert importer.get("best")["items"] == []
+
+
+def test_an_overview_of_imports_alone_shows_their_commonest_metric(importer: Importer) -> None:
+    more = [point(benchmark=name) for name in ("find", "parse")]
+    importer.new([*more, point(), point(metric="mem", unit="B")])
+    page = importer.client.get("/").text
+    assert all(name in page for name in ("find", "parse", "time_sort"))
+    assert '<option value="time" selected>' in page
+    assert 'hx-get="/?metric=time"' in page, "it goes on showing it"
+    assert "No series of throughput" in importer.client.get("/?metric=throughput").text
+
+
+def test_a_comparison_of_imports_alone_is_of_their_commonest_metric(importer: Importer) -> None:
+    both = [*history(step_at=59), *history(benchmark="find")]
+    importer.new([*both, point(metric="mem", unit="B")])
+    between = {"baseline": "c0000", "contender": "c0059"}
+    compared = importer.get("changes", **between)
+    assert (compared["metric"], len(compared["changes"])) == ("time", 2)
+    assert importer.get("changes", **between, metric="throughput")["changes"] == []
+    page = importer.client.get("/compare", params=between).text
+    assert "Nothing to compare" not in page
+    assert "/compare/modules" not in page, "no run of ours is behind a point"
+    assert '<option value="time" selected>' in page
 
 
 def test_a_project_sees_its_own_imports_alone(importer: Importer) -> None:

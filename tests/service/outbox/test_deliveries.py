@@ -199,6 +199,24 @@ def test_a_receiver_in_trouble_gets_it_again_later_with_the_same_id(
     assert first.body == second.body
 
 
+def test_a_receiver_that_repeats_the_address_tells_no_secret_of_it(
+    database: Database, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = "/services/T0/xoxb-secret?token=s%20ecret-of-query"
+    repeated = f"Cannot POST {path}, s ecret-of-query; no room {path[:20]}"
+    receiver.answer = lambda _: status(404, body=repeated.encode())
+    to = sink(receiver.url() + path)
+    write(database, opened())
+    route(database, to)
+    assert deliver(database, to)
+    [row] = rows_of(database)
+    shown = row.error + caplog.text
+    assert "It answered 404: Cannot POST /***/T0/***?token=***" in shown
+    assert "no room" in shown
+    assert "secret" not in shown
+    assert "ecret-" not in shown
+
+
 def test_an_answer_that_comes_byte_by_byte_ends_in_time(
     database: Database, receiver: Receiver
 ) -> None:

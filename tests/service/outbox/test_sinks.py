@@ -83,7 +83,11 @@ def test_a_file_names_sinks_and_secrets_may_be_kept_elsewhere(path: Path) -> Non
         ("least = 0.03", "least = 3", "less than 1"),
         ("least =", "at_least =", "at_least"),
         ("[[sink]]", "[[sink]", "is not TOML"),
-        ("https://perf.example.com", "perf.example.com", "address"),
+        ("https://perf.example.com", "perf.example.com", "toml: address: must begin with https://"),
+        ("perf.example.com", "perf.example.com/", "toml: address: must begin with https:// or "),
+        ("least = 0.03", 'quiet = "at night"', "toml: sink 1 quiet: must be as 22:00-07:00."),
+        ('"chat"', '"Team chat"', "toml: sink 2 name: must be 1 to 64 of the characters a-z, 0-9"),
+        ("env:CHAT_HOOK", "env:NO_SUCH", "toml: sink 2 url: names the variable NO_SUCH, which"),
     ],
 )
 def test_a_wrong_file_is_refused_with_a_sentence_without_its_secrets(
