@@ -246,7 +246,7 @@ def test_pages_of_very_long_names_scroll_nowhere_sideways(
     [series] = answer.json()["series"]
     for width in (390, 1280):
         page = new_page(width=width, height=740)
-        for path in ("/", f"/?metric={long}", f"/series/{series}", f"/comparisons/{gate}"):
+        for path in ("/", f"/cases?metric={long}", f"/series/{series}", f"/comparisons/{gate}"):
             page.goto(path)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, path
 

@@ -309,14 +309,13 @@ def test_every_page_shows_it_and_no_page_calls_it_measured(importer: Importer) -
     assert importer.get("best")["items"] == []
 
 
-def test_an_overview_of_imports_alone_shows_their_commonest_metric(importer: Importer) -> None:
+def test_cases_of_imports_alone_show_their_commonest_metric(importer: Importer) -> None:
     more = [point(benchmark=name) for name in ("find", "parse")]
     importer.new([*more, point(), point(metric="mem", unit="B")])
-    page = importer.client.get("/").text
+    page = importer.client.get("/cases").text
     assert all(name in page for name in ("find", "parse", "time_sort"))
     assert '<option value="time" selected>' in page
-    assert 'hx-get="/?metric=time"' in page, "it goes on showing it"
-    assert "No series of throughput" in importer.client.get("/?metric=throughput").text
+    assert "No series of throughput" in importer.client.get("/cases?metric=throughput").text
 
 
 def test_a_comparison_of_imports_alone_is_of_their_commonest_metric(importer: Importer) -> None:
