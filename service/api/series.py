@@ -28,13 +28,16 @@ router = noun("/series", "series")
 def list_series(
     session: dependencies.DatabaseSession,
     metric: Line | None = None,
-    workload: contracts.Workload | None = None,
+    workload: Line | None = None,
     case: Line | None = None,
     project: contracts.Name | None = None,
     cursor: dependencies.Cursor = None,
     limit: dependencies.Limit = 100,
 ) -> Listing[Series]:
-    """List series by case and metric, without their points; `case` is a case's key."""
+    """List series by case and metric, without their points; `case` is a case's key.
+
+    `workload` is also the name of a benchmark that another tool measured.
+    """
     filters = {"metric": metric, "workload": workload, "case": case, "project": project}
     page = queries.list_series(session, **filters, after=cursor, limit=limit)
     return Listing.of(page)

@@ -19,6 +19,7 @@ from sqlalchemy import (
     case,
     func,
     literal,
+    or_,
     select,
     tuple_,
 )
@@ -361,8 +362,10 @@ def _some_series(metric: str | None, workload: str | None) -> Select[SeriesRow]:
         # A user's own workload may begin with another's name: `resnet50:train` is no `resnet50`.
         # No axis and no value has a colon, so after the name there is one, before the preset.
         preset = func.substr(SeriesRow.case_key, len(workload) + 2)
-        mine = SeriesRow.case_key.startswith(f"{workload}:", autoescape=True)
-        query = query.where(mine, preset.not_like("%:%"))
+        named = SeriesRow.case_key.startswith(f"{workload}:", autoescape=True)
+        measured = and_(SeriesRow.source == "", named, preset.not_like("%:%"))
+        benchmark = SeriesRow.case["workload"].as_string() == workload
+        query = query.where(or_(measured, and_(SeriesRow.source != "", benchmark)))
     return query
 
 

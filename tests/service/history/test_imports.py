@@ -211,6 +211,15 @@ def test_a_time_that_no_database_holds_is_refused(importer: Importer, field: str
     assert importer.count(ImportedPoint) == 0
 
 
+@pytest.mark.parametrize("name", ["sort", "sort.Time[n=1 x:y]", 'a "quoted" one'])
+def test_series_are_listed_by_their_benchmark(importer: Importer, name: str) -> None:
+    others = (f"{name}:b", f"{name} more", f"more {name}")
+    importer.new([point(benchmark=one) for one in (name, *others)])
+    (series,) = importer.series(workload=name)
+    assert series["case"]["workload"] == name
+    assert importer.series(workload=f"asv/{name}") == []
+
+
 def test_a_check_says_what_an_import_would_and_stores_nothing(importer: Importer) -> None:
     importer.new([point()])
     tried = importer.send([point(), point(1)], check_only=True)
