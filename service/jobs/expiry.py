@@ -38,13 +38,13 @@ def cancel(session: Session, job_id: str, now: datetime) -> None:
     groups.end(session, group_id, "Cancelled with another replicate of its case.", now)
 
 
-def sweep(session: Session, terms: Terms, now: datetime, limit: int = 500) -> Swept:
+def sweep(session: Session, terms: Terms, now: datetime) -> Swept:
     """End every attempt whose lease has expired; safe on any number of replicas at once."""
     expired = (
         select(Attempt.job_id, Attempt.number, Attempt.secret)
         .where(Attempt.state.in_(transitions.LIVE), Attempt.lease_expires_at < now)
         .order_by(Attempt.job_id)
-        .limit(limit)
+        .limit(500)
         .with_for_update(skip_locked=True)
     )
     states = [_lose(session, Holder(*row), terms, now) for row in session.execute(expired)]

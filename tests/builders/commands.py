@@ -6,7 +6,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import httpx2
@@ -32,12 +32,16 @@ def eventually(is_so: Callable[[], bool]) -> None:
 
 @contextmanager
 def running(
-    forks: ForkServer, folder: Path, environment: dict[str, str], *arguments: str
+    forks: ForkServer,
+    folder: Path,
+    environment: dict[str, str],
+    *arguments: str,
+    program: str = "cli",
 ) -> Iterator[Forked]:
     """Run a subcommand until the block ends; what it says stands in a file named for it."""
     with (folder / f"{arguments[0]}.log").open("wb") as log:
         process = forks.start(
-            "cli", *arguments, folder=folder, environment=environment, stdout=log, stderr=log
+            program, *arguments, folder=folder, environment=environment, stdout=log, stderr=log
         )
     try:
         yield process
@@ -58,6 +62,14 @@ def serving(forks: ForkServer, folder: Path, environment: dict[str, str]) -> Ite
         eventually(lambda: _answers(url) or process.poll() is not None)
         assert process.poll() is None, (folder / "serve.log").read_text()
         yield url
+
+
+def working(
+    forks: ForkServer, folder: Path, environment: dict[str, str], *more: str
+) -> AbstractContextManager[Forked]:
+    """Run a worker that looks for commits several times a second, until the block ends."""
+    arguments = ("worker", "--device", "cpu", *more)
+    return running(forks, folder, environment, *arguments, program="builders.hurried")
 
 
 def _answers(url: str) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
-from sqlalchemy import text
+from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
 from service.database.engine import make_engine
@@ -15,10 +16,16 @@ from service.maintenance.verify import CheckOutcome, VerificationReport
 _TRIGGERS = text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
 
 
+@lru_cache(maxsize=4)
+def _engine(url: str) -> Engine:
+    """One for all changes of a database: it has compiled what `verify` asks."""
+    return make_engine(url, foreign_keys=False)
+
+
 @contextmanager
 def unguarded(database: Database) -> Iterator[Session]:
     """A session in which nothing is refused; all of it is undone at the end."""
-    engine = make_engine(database.url, foreign_keys=False)
+    engine = _engine(database.url)
     try:
         with Session(engine) as session:
             if database.kind == "sqlite":

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from builders.analysed import analyse
 from builders.bisected import end_at
-from builders.commands import eventually, free_port, running, serving
+from builders.commands import eventually, free_port, running, serving, working
 from builders.forked import ForkServer
 
 from cli import bisected_range
@@ -104,7 +104,7 @@ def bisect(
     assert throughline("migrate").returncode == Exit.OK
     with ExitStack() as stack:
         stack.enter_context(serving(forks, folder, environment))
-        stack.enter_context(running(forks, folder, environment, "worker", "--device", "cpu"))
+        stack.enter_context(working(forks, folder, environment))
         workers = f"{environment['THROUGHLINE_URL']}/api/v1/workers"
         eventually(lambda: '"targets":{"ours":""}' in httpx2.get(workers).text)
         yield lambda *arguments: throughline("bisect", *arguments)
@@ -153,12 +153,11 @@ def test_a_findings_commits_are_listed_by_the_worker_where_no_checkout_is(
     analyse(database)
     finding = end_at(database, history[2], history[-1])
     database.close()
-    builder = ("worker", "--device", "cpu", "--name", "builder")
     with ExitStack() as stack:
         stack.enter_context(running(forks, outside, environment, "serve", "--port", str(port)))
         url = f"{environment['THROUGHLINE_URL']}/api/v1"
         eventually(lambda: answers(f"{url}/bisections") == [])
-        stack.enter_context(running(forks, outside, environment, *builder))
+        stack.enter_context(working(forks, outside, environment, "--name", "builder"))
         eventually(lambda: '"targets":{"ours":""}' in httpx2.get(f"{url}/workers").text)
         done = throughline("bisect", finding, "--worker", "builder")
     assert done.returncode == Exit.OK, done.stdout + done.stderr
@@ -227,7 +226,7 @@ def test_a_service_that_is_killed_goes_on_where_it_was(
     with ExitStack() as stack:
         begun = stack.enter_context(running(forks, own, environment, *serve))
         eventually(lambda: answers(url) == [])
-        stack.enter_context(running(forks, own, environment, "worker", "--device", "cpu"))
+        stack.enter_context(working(forks, own, environment))
         workers = url.replace("bisections", "workers")
         eventually(lambda: '"targets":{"ours":""}' in httpx2.get(workers).text)
         checkout = folder / "checkout"

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import httpx2
-from builders.commands import eventually, free_port, running, serving
+from builders.commands import eventually, free_port, serving, working
 from builders.forked import ForkServer
 
 from cli.exits import Exit
@@ -80,7 +80,7 @@ def test_the_release_that_is_slower_is_named(
     assert throughline("migrate").returncode == Exit.OK
     with ExitStack() as stack:
         stack.enter_context(serving(forks, tmp_path, environment))
-        stack.enter_context(running(forks, tmp_path, environment, "worker", "--device", "cpu"))
+        stack.enter_context(working(forks, tmp_path, environment))
         workers = f"{environment['THROUGHLINE_URL']}/api/v1/workers"
         eventually(lambda: '"builds.torch":"yes"' in httpx2.get(workers).text)
         done = throughline("bisect", f"torch=={RELEASES[0]}..torch=={RELEASES[-1]}", "unet")

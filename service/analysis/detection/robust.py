@@ -32,9 +32,9 @@ MOST_WANDER = 10.0
 """What wanders more is a history of many levels, whose steps are not its noise."""
 
 
-def running_median(y: Floats, half_width: int = HALF_WIDTH) -> Floats:
-    """Median of ``2 * half_width + 1`` points around each, mirrored at the ends."""
-    half = min(half_width, (len(y) - 1) // 2)
+def running_median(y: Floats) -> Floats:
+    """Median of `2 * HALF_WIDTH + 1` points around each, mirrored at the ends."""
+    half = min(HALF_WIDTH, (len(y) - 1) // 2)
     if half < 1:
         return y.copy()
     filtered: Floats = median_filter(y, size=2 * half + 1, mode="mirror")

@@ -57,11 +57,6 @@ class Estimate:
     """False if the looks' intervals have nothing in common: the pairs changed as they came, and
     ``low`` and ``high`` are the newest look's."""
 
-    @property
-    def swapped(self) -> Estimate:
-        """The same with baseline and contender exchanged."""
-        return Estimate(-self.log_ratio, -self.high, -self.low, self.pairs, self.consistent)
-
 
 def estimate(
     differences: Sequence[float],

@@ -18,8 +18,6 @@ from service.database.session import Database, new_id, now_of
 from service.history import revisions
 from service.models import Base, BisectionRow, ChangeRow, FindingRow, FindingSeries
 
-pytestmark = pytest.mark.both_databases
-
 GOOD, BAD = "1" * 40, "2" * 40
 CONFIRMED = {"cause": "code", "certainty": "confirmed"}
 Begin = Callable[..., str | None]
@@ -119,6 +117,7 @@ def test_nothing_else_is(
     assert begin(1_000) is None
 
 
+@pytest.mark.both_databases
 def test_a_change_between_two_versions_is_bisected_though_the_environment_made_it(
     client: TestClient, database: Database, finding: str, begin: Begin
 ) -> None:
@@ -143,6 +142,7 @@ def test_the_newest_comes_first_and_of_one_revision_the_largest(
     assert begun == [newer, larger, finding]
 
 
+@pytest.mark.both_databases
 def test_what_a_day_allows_is_reserved_and_spent_over_restarts(
     database: Database, finding: str, begin: Begin
 ) -> None:
@@ -166,6 +166,7 @@ def ended(database: Database, bisection_id: str | None, **values: Any) -> None:
         session.execute(row.values(decided_at=at, **values))
 
 
+@pytest.mark.both_databases
 def test_a_finding_that_cannot_be_started_does_not_stop_the_others(
     database: Database, finding: str, begin: Begin
 ) -> None:

@@ -18,8 +18,6 @@ from service.database.session import Database, now_of
 from service.jobs import commit_ranges
 from service.models import BisectionRow, FindingRow, FindingSeries
 
-pytestmark = pytest.mark.both_databases
-
 GOOD, BETWEEN, BAD = "1" * 40, "2" * 40, "3" * 40
 
 
@@ -106,6 +104,7 @@ def between_commits(client: TestClient, finding: dict[str, Any]) -> dict[str, An
     return {**finding, "last_good": GOOD, "first_bad": BAD}
 
 
+@pytest.mark.both_databases
 def test_a_bisection_without_commits_begins_once_a_worker_has_listed_them(
     client: TestClient, bisecting: BisectionHand, between_commits: dict[str, Any]
 ) -> None:
@@ -165,6 +164,7 @@ def test_a_bisection_whose_commits_cannot_be_listed_ends_with_the_reason(
     assert ">Bisect</button>" in text, "it may be tried again"
 
 
+@pytest.mark.both_databases
 def test_a_bisection_whose_commits_nobody_lists_ends_after_a_day(
     client: TestClient, bisecting: BisectionHand, between_commits: dict[str, Any]
 ) -> None:
@@ -202,6 +202,7 @@ def test_a_range_of_one_commit_needs_no_bisection(
     assert ">Bisect</button>" not in client.get(f"/findings/{between_commits['id']}").text
 
 
+@pytest.mark.both_databases
 def test_an_improvement_has_a_culprit_too(
     client: TestClient, bisecting: BisectionHand, finding: dict[str, Any]
 ) -> None:

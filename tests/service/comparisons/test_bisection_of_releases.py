@@ -14,8 +14,6 @@ from fastapi.testclient import TestClient
 
 from benchmarks.contracts import Lease, Result, Status
 
-pytestmark = pytest.mark.both_databases
-
 VERSIONS = ("2.10.0", "2.11.0", "2.11.1", "2.12.0", "2.12.1", "2.13.0")
 RELEASES = [f"torch=={version}" for version in VERSIONS]
 ENDS = {"good": RELEASES[0], "bad": RELEASES[-1]}

@@ -1,4 +1,4 @@
-"""Bisections of the service: pair by pair to the culprit, on both databases."""
+"""Bisections of the service: pair by pair to the culprit."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from fastapi.testclient import TestClient
 from benchmarks.contracts import Environment, Status
 from service.maintenance.verify import check
 from service.maintenance.verify.values import CheckOutcome
-
-pytestmark = pytest.mark.both_databases
 
 
 @pytest.fixture
@@ -186,6 +184,7 @@ def test_cancelling_ends_the_pair_under_way(bisecting: BisectionHand) -> None:
     assert bisecting.gate.client.post(address).json()["note"] == "Cancelled."
 
 
+@pytest.mark.both_databases
 def test_verify_finds_nothing_wrong_with_what_was_bisected(bisecting: BisectionHand) -> None:
     bisecting.start()
     bisecting.measure(stepped(5, unbuildable=(4,)))

@@ -1,4 +1,4 @@
-"""A running comparison forecasts its cases, on both databases."""
+"""A running comparison forecasts its cases."""
 
 import re
 from typing import Any
@@ -13,7 +13,6 @@ from sqlalchemy import update
 from service.database.session import Database
 from service.models import ComparisonRow, Point
 
-pytestmark = pytest.mark.both_databases
 UNKNOWN = (
     "Noise between pairs is not known yet: no earlier gate and no processes of one night on such a "
     "device."
@@ -37,6 +36,7 @@ def test_the_first_gate_says_that_nothing_is_known(gate: GateHand) -> None:
     assert (told["noise"], told["chance"], told["change"]) == (None, None, 0.01)
 
 
+@pytest.mark.both_databases
 def test_the_next_gate_knows_the_noise_of_the_one_before(gate: GateHand) -> None:
     before = gate.start(budget_s=7_200.0)
     gate.measure(steady(noise=0.002))
@@ -123,6 +123,7 @@ def test_a_waiting_comparison_knows_nothing_yet(gate: GateHand) -> None:
     assert only(gate.start(requires={"pool": "new"}))["sentence"] == UNKNOWN
 
 
+@pytest.mark.both_databases
 def test_without_an_earlier_gate_the_processes_of_the_history_tell_the_noise(
     client: TestClient,
 ) -> None:

@@ -21,7 +21,6 @@ from service.models import FindingRow, FindingState
 from service.schemas.findings import FindingKind, FindingSummary, FindingView
 from service.wording import formats
 
-pytestmark = pytest.mark.both_databases
 NOW = datetime.now(UTC).replace(microsecond=0)
 NIGHTS = 26
 BF16 = {"precision": "bf16"}
@@ -74,6 +73,7 @@ def overtaken(nights: Nights) -> FindingSummary:
     return told
 
 
+@pytest.mark.both_databases
 def test_it_is_told_once_with_both_cases_and_which_of_them_changed(
     client: TestClient, nights: Nights
 ) -> None:

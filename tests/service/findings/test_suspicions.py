@@ -15,8 +15,6 @@ from service.findings.confirm import Suspicion, begin
 from service.findings.pipeline import follow_series
 from service.models import ComparisonRow, ConfirmationRow, WorkerRow
 
-pytestmark = pytest.mark.both_databases
-
 STEADY = 20
 
 
@@ -107,6 +105,7 @@ def test_a_worker_that_moved_alone_is_suspected_of_all_that_it_moved(
         assert suspicion.effect == pytest.approx(-0.05, abs=0.01)
 
 
+@pytest.mark.both_databases
 def test_no_revision_is_compared_with_itself(session: Session) -> None:
     add(session, STEADY, [100.0, 97.3])
     add(session, STEADY + 1, [95.0])
@@ -133,6 +132,7 @@ def test_a_suspicion_that_cannot_be_formed_costs_no_finding(
     assert pipeline.look(database).opened
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(
     ("revisions", "measured"),
     [

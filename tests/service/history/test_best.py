@@ -1,4 +1,4 @@
-"""The best cases over HTTP, on the overview and by the command line, on both databases."""
+"""The best cases over HTTP, on the overview and by the command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from service.schemas.best import BestCase
 from service.schemas.jobs import Listing
 from service.wording import formats
 
-pytestmark = pytest.mark.both_databases
 NOW = datetime.now(UTC).replace(microsecond=0)
 PLAIN: dict[str, str] = {}
 BF16 = {"precision": "bf16"}
@@ -107,6 +106,7 @@ def test_a_case_that_failed_parity_since_is_no_longer_the_best(
     assert (best["overtaken"] is None) is (purpose == "history")
 
 
+@pytest.mark.both_databases
 def test_the_noise_of_the_histories_decides_which_are_as_good(
     client: TestClient, hand: Hand
 ) -> None:

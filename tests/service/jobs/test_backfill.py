@@ -21,8 +21,6 @@ from service.findings import pipeline
 from service.jobs import backfill
 from service.models import ChangeRow, FindingRow, Job, Point, Schedule, Submission
 
-pytestmark = pytest.mark.both_databases
-
 API = "/api/v1"
 STEP, NIGHTS, CULPRIT = 10, 24, 156
 """Commits between two nights; the commit that makes it 5 % slower lies within the 16th."""
@@ -159,6 +157,7 @@ def slot(fleet: Fleet, ahead: timedelta) -> None:
         session.execute(update(Schedule).values(next_due_at=now_of(session) + ahead))
 
 
+@pytest.mark.both_databases
 def test_the_range_is_halved_until_it_is_one_commit(fleet: Fleet) -> None:
     filled = fleet.fill_all()
     assert fleet.ends() == (155, 156)
@@ -271,6 +270,7 @@ def test_nothing_is_begun(fleet: Fleet, why: str) -> None:
     assert fleet.fill() is None
 
 
+@pytest.mark.both_databases
 def test_what_waits_makes_way_for_a_slot_and_comes_later(fleet: Fleet) -> None:
     fleet.fill()
     fleet.list_ranges()
@@ -322,6 +322,7 @@ def test_nothing_is_filled_until_results_are_analysed(
     assert fleet.fill()
 
 
+@pytest.mark.both_databases
 def test_a_change_that_nobody_confirmed_may_be_the_machine_s_and_is_not_narrowed(
     fleet: Fleet,
 ) -> None:

@@ -18,7 +18,6 @@ from service.jobs import explore, schedules
 from service.jobs.requests import SubmissionRequest
 from service.models import Job, Submission
 
-pytestmark = pytest.mark.both_databases
 START = datetime.now(UTC).replace(hour=3, minute=0, second=0, microsecond=0) - timedelta(days=12)
 FAST = {"optimizer": "fused", "precision": "bf16", "workers": "4"}
 EFFECTS = {"bf16": 0.4, "fused": 0.1, "channels_last": 0.05, "cache": 0.2, "default": -0.3}
@@ -86,6 +85,7 @@ def test_cases_near_the_best_are_explored_until_the_planted_one_is_the_best(
     assert smoke not in tried  # the suite measures it
 
 
+@pytest.mark.both_databases
 def test_a_schedule_explores_only_if_it_is_told_to(client: TestClient, hand: Hand) -> None:
     database = scheduled(client, explore_s=0.0)
     assert night(database, hand, 0) == night(database, hand, 1) == []
@@ -116,6 +116,7 @@ def test_only_hardware_and_projects_of_the_schedule_are_explored(
     assert (count > 0) is explores
 
 
+@pytest.mark.both_databases
 def test_what_failed_lately_is_not_tried_again(client: TestClient, hand: Hand) -> None:
     database = scheduled(client, explore_s=0.0)
     night(database, hand, 0)

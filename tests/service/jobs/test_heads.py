@@ -18,8 +18,6 @@ from service.database.session import Database, now_of
 from service.jobs import measured_commits, schedules
 from service.models import Revision, Schedule, WorkerRow
 
-pytestmark = pytest.mark.both_databases
-
 ONE, TWO = "1" * 40, "2" * 40
 API = "/api/v1"
 Fire = Callable[..., list[schedules.Fired]]
@@ -115,6 +113,7 @@ def test_a_ref_is_named_as_a_branch_or_whole(
     assert submitted(client) == [ONE]
 
 
+@pytest.mark.both_databases
 def test_a_commit_is_measured_once_and_a_moved_ref_at_its_new_one(
     client: TestClient, fire: Fire
 ) -> None:
@@ -138,6 +137,7 @@ def test_a_commit_is_measured_once_and_a_moved_ref_at_its_new_one(
     assert submitted(client) == [ONE, TWO, ONE]
 
 
+@pytest.mark.both_databases
 def test_each_release_of_a_package_is_measured_once_where_it_can_be_made(
     client: TestClient, fire: Fire, service: Database
 ) -> None:
@@ -296,6 +296,7 @@ def test_half_of_the_replicates_of_a_case_are_no_measurement(
     assert fire(3)[0].submission_id is None
 
 
+@pytest.mark.both_databases
 def test_what_was_measured_elsewhere_is_measured_where_the_schedule_asks_for_now(
     client: TestClient, fire: Fire
 ) -> None:
@@ -352,6 +353,7 @@ def test_a_commit_that_could_not_be_built_is_tried_again_after_a_day(
     assert shown(client)["note"] == "It submitted nothing: it has measured 111111111111 already."
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(
     ("workers", "says"),
     [
@@ -404,6 +406,7 @@ def test_what_a_worker_said_long_ago_is_not_believed(client: TestClient, fire: F
     assert " UTC." in shown(client)["note"]
 
 
+@pytest.mark.both_databases
 def test_a_worker_that_claims_but_tells_no_refs_is_not_believed(
     client: TestClient, fire: Fire, service: Database
 ) -> None:
@@ -461,6 +464,7 @@ def test_firing_by_hand_measures_again_or_says_why_it_cannot(
     assert submitted(client) == [ONE, ONE]
 
 
+@pytest.mark.both_databases
 def test_a_slot_that_was_refused_says_why(
     client: TestClient, fire: Fire, service: Database
 ) -> None:

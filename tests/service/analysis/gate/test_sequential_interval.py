@@ -19,9 +19,9 @@ def test_swapping_the_sides_flips_the_sign(differences: list[float]) -> None:
     other = estimate([-difference for difference in differences], error=0.01)
     assert interval is not None
     assert other is not None
-    assert other.swapped.log_ratio == pytest.approx(interval.log_ratio, abs=1e-12)
-    assert other.swapped.low == pytest.approx(interval.low)
-    assert other.swapped.high == pytest.approx(interval.high)
+    assert other.log_ratio == pytest.approx(-interval.log_ratio, abs=1e-12)
+    assert other.low == pytest.approx(-interval.high)
+    assert other.high == pytest.approx(-interval.low)
 
 
 @given(SOME, LOGS)
