@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +22,8 @@ from service.schemas.measured_elsewhere import ForeignPoint
 LAST_LINES = 20
 """Of what a command said that failed."""
 LARGEST_END_B = 16_384
+GRACE_S = 5.0
+"""For which a command that was interrupted may end by itself."""
 Key = tuple[str, tuple[tuple[str, str], ...], str]
 
 
@@ -61,24 +66,40 @@ class ForeignCommand:
     def _run(self, folder: Path, printed: Path) -> None:
         with printed.open("w+b") as out, tempfile.TemporaryFile() as err:
             try:
-                done = subprocess.run(
+                child = subprocess.Popen(
                     self.words,
-                    check=False,
                     cwd=folder,
                     stdin=subprocess.DEVNULL,
                     stdout=out,
                     stderr=err,
+                    process_group=0,
                 )
             except OSError as error:
                 raise CommandFailed(
                     f"{self.words[0]} cannot be run in {folder}: {error.strerror}."
                 ) from error
-            if done.returncode == 0:
+            code = _ended(child)
+            if code == 0:
                 return
             said = [*_last_lines(out), *_last_lines(err)][-LAST_LINES:]
-            ended = f"signal {-done.returncode}" if done.returncode < 0 else str(done.returncode)
+            ended = f"signal {-code}" if code < 0 else str(code)
             sentence = f"{' '.join(self.words)} ended with {ended} in {folder}; nothing was kept."
             raise CommandFailed("\n".join([sentence, *said]))
+
+
+def _ended(child: subprocess.Popen[bytes]) -> int:
+    """Wait for a command; whoever interrupts this ends it with all that it started."""
+    try:
+        return child.wait()
+    except BaseException:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(GRACE_S)
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        raise
 
 
 def _last_lines(stream: BinaryIO) -> list[str]:

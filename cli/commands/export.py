@@ -31,6 +31,9 @@ def export(
         str | None, typer.Option(metavar="KEY", help="Only this case or benchmark, by its key.")
     ] = None,
     metric: Annotated[str | None, typer.Option(help="Only this metric.")] = None,
+    source: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only what was imported from this source.")
+    ] = None,
     project: options.Project = None,
     output: Annotated[
         Path | None,
@@ -48,9 +51,10 @@ def export(
     if output is not None and output.exists():
         raise Stop(f"{output} exists already; nothing is overwritten.")
     with ServiceClient(url) as client:
-        points = list(_points(client, case=case, metric=metric, project=project))
+        points = list(_points(client, source, case=case, metric=metric, project=project))
     if not points:
-        raise Stop("No series has a point that counts: check --case, --metric and --project.")
+        asked = "--case, --metric, --source and --project"
+        raise Stop(f"No series has a point that counts: check {asked}.")
     try:
         if output is None:
             formats.write(points, format_name, sys.stdout.buffer)
@@ -68,13 +72,17 @@ def export(
     remark(f"{counted(len(points), 'point')} written.")
 
 
-def _points(client: ServiceClient, **filters: str | None) -> Iterator[ForeignPoint]:
+def _points(
+    client: ServiceClient, source: str | None, **filters: str | None
+) -> Iterator[ForeignPoint]:
     """Fetch the points of all series that meet the filters, series by series."""
     cursor: str | None = None
     while True:
         text = client.text("series", **filters, limit=SERIES, cursor=cursor)
         page = read(Listing[Series], text)
         for series in page.items:
+            if source is not None and series.source != source:
+                continue
             yield from _of_series(client, series.id)
         cursor = page.next_cursor
         if cursor is None:

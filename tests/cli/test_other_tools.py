@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx2
+import psutil
 import pytest
 from builders.repository import git
 from builders.served import serving
@@ -183,6 +186,8 @@ def test_what_was_imported_is_exported_and_imported_equal(service: Service, fold
     assert again.stdout == "hyperfine: 0 new and 1 known points.\n"
     printed = service.ask("export", "--format", "jsonl", "--case", "hyperfine/sort")
     assert len(printed.stdout.splitlines()) >= 3
+    assert service.ask("export", "--source", "hyperfine").stdout.count("sort") >= 3
+    assert service.ask("export", "--source", "asv").returncode == 2
     nothing = service.ask("export", "--case", "hyperfine/none")
     assert (nothing.returncode, nothing.stdout) == (2, "")
 
@@ -199,6 +204,26 @@ def test_a_command_is_measured_in_processes_of_its_own(service: Service, folder:
         "run", "--output", "out.json", "-r", "v2", "--", sys.executable, "bench.py", "out.json"
     )
     assert written.stdout == "3 new points at v2, 0 known.\n"
+
+
+def test_whoever_ends_it_ends_all_that_the_command_started(tmp_path: Path) -> None:
+    words = ["run", "--revision", "r1", "--", "sh", "-c", "sleep 1003; true"]
+    with subprocess.Popen([sys.executable, "-m", "cli", *words], cwd=tmp_path) as running:
+        mine = psutil.Process(running.pid)
+        until_s = time.monotonic() + 30
+        while not (seen := [one for one in mine.children(recursive=True) if _sleeps(one)]):
+            assert time.monotonic() < until_s
+            time.sleep(0.05)
+        running.terminate()
+        assert running.wait(30) != 0
+    gone, _ = psutil.wait_procs(seen, timeout=10)
+    assert gone == seen
+
+
+def _sleeps(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return process.name() == "sleep"
+    return False
 
 
 def test_a_command_that_fails_keeps_nothing(service: Service, folder: Path) -> None:

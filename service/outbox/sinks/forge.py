@@ -79,9 +79,11 @@ class Forge(Sink):
         """The pull request of a key, if this sink may write on it."""
         forge, _, rest = key.partition(":")
         repository, _, number = rest.rpartition("#")
-        known = forge == self.forge and repository in self.repositories
-        mine = known and number.isdecimal()
-        return Place(repository, int(number)) if mine else None
+        if forge != self.forge or not number.isdecimal():
+            return None
+        same = (one for one in self.repositories if one.lower() == repository.lower())
+        known = next(same, None)  # forges ignore case
+        return Place(known, int(number)) if known else None
 
     def send(self, event: OutboxEvent, sending: Sending) -> None:
         """Write what is stored by now, whichever event tells of it."""

@@ -22,6 +22,8 @@ from service.outbox import post as sending
 from service.outbox.addresses import AddressRefused, is_public, resolve
 from service.outbox.post import Message, NotDelivered, post
 from service.outbox.sinks import SinksWrong, load
+from service.outbox.sinks.forge import Place
+from service.outbox.sinks.github import GitHub
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 GOOD = f"""
@@ -280,3 +282,12 @@ def test_a_certificate_has_to_name_the_host_and_not_its_address(
     with nullcontext() if taken else pytest.raises(NotDelivered, match="ConnectError"):
         post(url, MESSAGE, private=True)
     assert len(receiver.received) == taken
+
+
+def test_a_forge_takes_no_notice_of_case_in_a_repositorys_name() -> None:
+    api, token = "https://ghe.example.com/api/v3", "t"
+    words = {"name": "hub", "kind": "github", "api": api, "token": token}
+    sink = GitHub.model_validate({**words, "repositories": ["Acme/Vision"]})
+    assert sink.place("github:acme/vision#12") == Place("Acme/Vision", 12)
+    assert sink.place("github:acme/other#12") is None
+    assert sink.place("gitlab:acme/vision#12") is None
