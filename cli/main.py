@@ -29,7 +29,7 @@ COMMANDS = {
     "helped.",
     "sweep": "Measure a case at several values of one axis on this machine, and name the knee.",
     "submit": "Submit a suite, or one case of a workload, at a revision.",
-    "report": "Print the results of a submission.",
+    "report": "Print the results of a submission, or the report of a night.",
     "trace": "Fetch the profiler's Chrome trace of a result that was submitted with --trace.",
     "compare": "Compare two revisions case by case.",
     "best": "Print the fastest case of each workload on each kind of hardware.",

@@ -95,7 +95,7 @@ def test_all_pages_are_read(url: str, worker: Hand, monkeypatch: pytest.MonkeyPa
         assert [point.revision for point in points] == ["r0", "r1", "r2"]
         assert len(asked) == 2
         with pytest.raises(ThroughlineError, match=r"query\.metric: must be"):
-            client.series(metric="Throughput")
+            client.series(metric="two\nlines")
 
 
 def test_tables_have_a_column_for_each_field(url: str, worker: Hand) -> None:
