@@ -17,9 +17,10 @@ from service.dashboard import environments, queries, series_changes
 from service.dashboard.environments import EnvironmentChange
 from service.dashboard.figures import AGAINST, Drawn, Level, Scene, baseline_of, decimate
 from service.dashboard.series_changes import LevelChange
+from service.database.paging import batched
 from service.history import explored
 from service.history.explored import HistoryPart, Outline
-from service.history.queries import MOST_BOUND, points_of_results
+from service.history.queries import points_of_results
 from service.schemas.series import Series, SeriesName, SeriesPoint
 
 MOST_POINTS = 4_000
@@ -205,10 +206,9 @@ def titles(session: Session, points: Sequence[SeriesPoint]) -> dict[str, str]:
     """Read title and author of these points' revisions, by name; those that are not known miss."""
     names = sorted({point.revision for point in points})
     row, found = models.Revision, {}
-    for start in range(0, len(names), MOST_BOUND):
-        query = select(row.name, row.title, row.author)
-        some = row.name.in_(names[start : start + MOST_BOUND])
-        for name, title, author in session.execute(query.where(some, row.title + row.author != "")):
+    query = select(row.name, row.title, row.author).where(row.title + row.author != "")
+    for some in batched(names):
+        for name, title, author in session.execute(query.where(row.name.in_(some))):
             found[name] = " · ".join(filter(None, (title, author)))
     return found
 

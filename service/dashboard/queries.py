@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from benchmarks import contracts
 from benchmarks.catalog.metrics import reading_order
 from service import models
+from service.database.paging import batched
 from service.history.revisions import COMPARISON, IN_HISTORY
 from service.jobs import views
 from service.jobs.backfill import SOURCE as BACKFILL
@@ -221,8 +222,7 @@ def verdicts(session: Session, result_ids: Iterable[str]) -> dict[str, contracts
     """Read what limits each of these runs, where that is known."""
     ids, by_id = sorted(set(result_ids)), {}
     query = select(models.ResultRow.id, models.ResultRow.verdict)
-    for start in range(0, len(ids), 500):  # stays below what a database takes in one statement
-        some = ids[start : start + 500]
+    for some in batched(ids):
         for result_id, stored in session.execute(query.where(models.ResultRow.id.in_(some))):
             if verdict := _verdict(stored):
                 by_id[result_id] = verdict

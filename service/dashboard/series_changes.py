@@ -13,6 +13,7 @@ from service.analysis.detection.windows import LEAST_POINTS
 from service.dashboard import environments, queries
 from service.dashboard.environments import EnvironmentHistory
 from service.dashboard.figures import Analysed, Step
+from service.database.paging import batched
 from service.findings.gather_evidence import as_reported
 from service.history.analysis import load_analysis
 from service.history.queries import taken_out
@@ -110,8 +111,8 @@ def reasons(session: Session, points: Sequence[SeriesPoint]) -> dict[str, str]:
     }
     ids = [point.result_id for point in points if point.excluded]
     excluded: dict[str, str] = {}
-    for start in range(0, len(ids), 500):  # stays below what a database takes in one statement
-        excluded |= taken_out(session, ids[start : start + 500])
+    for some in batched(ids):
+        excluded |= taken_out(session, some)
     return disturbed | excluded
 
 

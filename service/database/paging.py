@@ -1,10 +1,10 @@
-"""Pages of a list, joined by opaque cursors that stay right while rows are added."""
+"""Pages of a list, joined by opaque cursors that stay right while rows are added; and batches."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
@@ -18,7 +18,15 @@ from service.errors import Invalid
 T = TypeVar("T")
 V = TypeVar("V")
 
+MOST_BOUND = 500
+"""Values in one statement: below what a database takes."""
 _FOREIGN = "The cursor is not one of this list's; start again without it."
+
+
+def batched(items: Sequence[T], size: int = MOST_BOUND) -> Iterator[Sequence[T]]:
+    """Yield ``items`` in their order, ``size`` at a time; the last batch may be shorter."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 @dataclass(frozen=True, slots=True)

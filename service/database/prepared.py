@@ -21,6 +21,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.schema import ScalarElementColumnDefault
 from sqlalchemy.types import TypeEngine
 
+from service.database.paging import batched
 from service.models.columns import UtcDateTime
 
 _NUMBERED = PGDialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
@@ -130,8 +131,7 @@ def insert_rows(
     on: Runner, table: Table, rows: Sequence[Mapping[str, Any]], shared: frozenset[str]
 ) -> None:
     """Insert rows of the same columns; the value of a ``shared`` one is the same in all of them."""
-    for start in range(0, len(rows), AT_ONCE):
-        some = rows[start : start + AT_ONCE]
+    for some in batched(rows, AT_ONCE):
         values = {name: some[0][name] for name in shared}
         for number, row in enumerate(some):
             values |= {f"{name}_{number}": row[name] for name in row.keys() - shared}

@@ -17,6 +17,7 @@ from typing import NoReturn
 from sqlalchemy.orm import Session
 
 from service.database.failures import passes
+from service.database.paging import batched
 from service.database.session import Database, alone, now_of
 from service.findings import confirm, fastest_cases, slow_series
 from service.findings.bad_nodes import Compared, compare_nodes, slow_periods, watch_nodes
@@ -95,8 +96,8 @@ def look(database: Database, daily: int = DAILY) -> Looked:
         due, ill = pending.pending_series(session), slow_periods(session)
     analysed: list[str] = []
     waiting = sorted(due.since.items())
-    for at in range(0, len(waiting), GROUP):
-        analysed += _analyse_group(database, waiting[at : at + GROUP])
+    for group in batched(waiting, GROUP):
+        analysed += _analyse_group(database, group)
     if not due.notes:
         return Looked(0)
     news = []

@@ -10,6 +10,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Environment, JobState, Purpose, Status
+from service.database.paging import batched
 from service.history.queries import WORKER
 from service.history.ranking import CaseId, case_id
 from service.models import EnvironmentRow, Exclusion, Job, Point, ResultRow, Revision, SeriesRow
@@ -21,7 +22,6 @@ NEWS = timedelta(days=7)
 """A case whose newest failure is older is not measured any longer."""
 REMEMBERED = timedelta(days=30)
 """How far back a run of failures is followed."""
-AT_ONCE = 500
 Place = tuple[datetime, datetime]
 """In the order of revisions, and of measurements of one revision."""
 
@@ -149,11 +149,10 @@ def _passed(
     """
     case_of = {series_id: case for case, series_id in series.items()}
     passed: dict[CaseId, dict[str, Place]] = {case: {} for case in series}
-    ids = sorted(case_of)
-    for start in range(0, len(ids), AT_ONCE):
+    for some in batched(sorted(case_of)):
         query = (
             select(Point.series_id, WORKER, Point.revision_at, func.max(Point.measured_at))
-            .where(Point.series_id.in_(ids[start : start + AT_ONCE]), Point.revision_at >= oldest)
+            .where(Point.series_id.in_(some), Point.revision_at >= oldest)
             .group_by(Point.series_id, WORKER, Point.revision_at)
             .order_by(Point.revision_at)
         )
@@ -165,10 +164,9 @@ def _passed(
 def _series_of(session: Session, cases: Collection[CaseId]) -> dict[CaseId, str]:
     """Find the series of the throughput of these cases; one that was never measured has none."""
     found: dict[CaseId, str] = {}
-    keys = sorted({key for key, _, _ in cases})
     columns = (SeriesRow.id, SeriesRow.case_key, SeriesRow.project, SeriesRow.comparability)
-    for start in range(0, len(keys), AT_ONCE):
-        some = SeriesRow.case_key.in_(keys[start : start + AT_ONCE])
+    for keys in batched(sorted({key for key, _, _ in cases})):
+        some = SeriesRow.case_key.in_(keys)
         query = select(*columns).where(some, SeriesRow.metric == METRIC)
         for series_id, key, project, comparability in session.execute(query):
             if (case := case_id(key, project, comparability)) in cases:

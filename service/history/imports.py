@@ -17,7 +17,7 @@ from sqlalchemy import Table, insert, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from service.analysis.summary import summarise_values
-from service.database.paging import Page
+from service.database.paging import Page, batched
 from service.database.session import alone, insert_if_absent
 from service.errors import Conflict, Invalid, NotFound
 from service.history import pending, revisions
@@ -31,8 +31,6 @@ from service.schemas.series import ImportedCase, SeriesName
 
 _IMPORTS = "imports"
 """What nobody else may be at meanwhile."""
-_AT_ONCE = 500
-"""Names asked for in one statement."""
 _KIND = ("machine", "arch", "cpu", "cpu_model", "cpu_info", "brand", "brand_raw", "processor")
 _SIZE = ("num_cpu", "num_cpus", "cpu_count", "gpu_count")
 _DEVICE = ("gpu", "gpu_name", "gpu_info", "device", "device_name")
@@ -180,10 +178,9 @@ def check(session: Session, request: ImportRequest, now: datetime) -> Imported:
 def _known(session: Session, ids: Sequence[str]) -> dict[str, datetime | None]:
     """Those of these points that are stored, with the dates of their commits."""
     known: dict[str, datetime | None] = {}
-    for start in range(0, len(ids), _AT_ONCE):
-        query = select(ImportedPoint.id, ImportedPoint.committed_at).where(
-            ImportedPoint.id.in_(ids[start : start + _AT_ONCE])
-        )
+    for some in batched(ids):
+        columns = ImportedPoint.id, ImportedPoint.committed_at
+        query = select(*columns).where(ImportedPoint.id.in_(some))
         known |= {name: at for name, at in session.execute(query)}  # noqa: C416 - rows are no pairs
     return known
 
@@ -237,10 +234,8 @@ def _dates(incoming: Iterable[Incoming]) -> tuple[dict[str, datetime], dict[str,
 def _places(session: Session, names: Sequence[str]) -> dict[str, datetime]:
     """The places of revisions, share-locked: a date learnt at this moment misses no new point."""
     places: dict[str, datetime] = {}
-    for start in range(0, len(names), _AT_ONCE):
-        query = select(Revision.name, Revision.ordered_at).where(
-            Revision.name.in_(names[start : start + _AT_ONCE])
-        )
+    for some in batched(names):
+        query = select(Revision.name, Revision.ordered_at).where(Revision.name.in_(some))
         locked = query.order_by(Revision.name).with_for_update(read=True)
         places |= {name: at for name, at in session.execute(locked, execution_options=EVERYBODYS)}  # noqa: C416
     return places

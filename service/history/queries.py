@@ -30,14 +30,12 @@ from benchmarks.contracts.bounds import without_traces
 from service import models
 from service.analysis.gate.pairs import software_of
 from service.database import paging
-from service.database.paging import Page
+from service.database.paging import Page, batched
 from service.errors import NotFound
 from service.history.types import Failure, ResultSummary, StoredResult
 from service.models import EnvironmentRow, Exclusion, Job, Point, ResultRow, SeriesRow
 from service.schemas.series import ImportedCase, Series, SeriesName, SeriesPoint
 
-MOST_BOUND = 500
-"""Ids in one statement: below what a database takes."""
 BATCH = 16
 """Documents that are read from the database at once."""
 WORKER = func.coalesce(Point.worker, "").label("worker")
@@ -127,9 +125,9 @@ def points_of_results(
 ) -> list[SeriesPoint]:
     """Those points of a series that are of these results, in the order of its history."""
     points = []
-    for start in range(0, len(result_ids), MOST_BOUND):
-        some = Point.result_id.in_(result_ids[start : start + MOST_BOUND])
-        points += points_where(session, Point.series_id == series_id, some)
+    for some in batched(result_ids):
+        of_these = Point.result_id.in_(some)
+        points += points_where(session, Point.series_id == series_id, of_these)
     return sorted(points, key=lambda p: (p.revision_at, p.revision, p.measured_at, p.result_id))
 
 
@@ -280,9 +278,8 @@ def counted_results(
     """
     by_job = {}
     query = select(ResultRow).where(ResultRow.counted).options(undefer(ResultRow.document))
-    for start in range(0, len(job_ids), BATCH):
-        some = ResultRow.job_id.in_(job_ids[start : start + BATCH])
-        for row in session.scalars(query.where(some)):
+    for some in batched(job_ids, BATCH):
+        for row in session.scalars(query.where(ResultRow.job_id.in_(some))):
             one = stored_of(row)
             if not traces:
                 one = replace(one, result=without_traces(one.result))

@@ -13,11 +13,9 @@ from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.windows import LEAST_POINTS
 from service.analysis.summary import NORMAL_95, half_width_factor
 from service.analysis.variance import REACH, MeasuredPoint, Spread, spread_of
+from service.database.paging import batched
 from service.history.series_history import RecentPoint, RecentPoints
 from service.models import AnalysisRow
-
-AT_ONCE = 500
-"""Series asked for in one statement."""
 
 
 def spread_document(tail: RecentPoints, changes: Sequence[ChangePoint]) -> dict[str, Any] | None:
@@ -44,8 +42,8 @@ def spreads_of(
 
 
 def _stored(session: Session, series: Sequence[str], least: int) -> Iterator[tuple[str, Spread]]:
-    for start in range(0, len(series), AT_ONCE):
-        some = AnalysisRow.series_id.in_(series[start : start + AT_ONCE])
+    for ids in batched(series):
+        some = AnalysisRow.series_id.in_(ids)
         query = select(AnalysisRow).where(some, AnalysisRow.points >= least)
         for row in session.scalars(query):
             if row.spread is not None:

@@ -35,6 +35,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import GPUS, JobState
+from service.database.paging import batched
 from service.database.prepared import Prepared, Runner, session_on
 from service.database.session import alone
 from service.models import Eligibility, Job, LabelSet, WorkerRow
@@ -225,8 +226,8 @@ def set_worker(session: Session, worker: str, labels: Mapping[str, str]) -> None
     new = sorted(met - had)
     # A bound that holds whatever others are queueing at this moment; then what can be seen.
     _insert(session, [(worker, requires) for requires in new], FIRST)
-    for start in range(0, len(new), MANY):
-        _correct(session, worker, new[start : start + MANY])
+    for some in batched(new, MANY):
+        _correct(session, worker, some)
 
 
 def other_meets(on: Runner, requires: str, worker: str, since: datetime) -> bool:

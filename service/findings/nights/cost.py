@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
+from service.database.paging import batched
 from service.database.session import new_id
 from service.history.queries import BATCH
 from service.models import Attempt, Job, ResultRow, WorkerRow
@@ -78,10 +79,9 @@ def _energies(session: Session, jobs: list[ColumnElement[bool]]) -> Iterator[flo
     Few documents are in memory at a time.
     """
     of_jobs = select(ResultRow.id).join(Job, Job.id == ResultRow.job_id).where(*jobs)
-    ids = session.scalars(of_jobs).all()
-    for start in range(0, len(ids), BATCH):
-        some = ResultRow.id.in_(ids[start : start + BATCH])
-        for document in session.scalars(select(ResultRow.document).where(some)):
+    for some in batched(session.scalars(of_jobs).all(), BATCH):
+        query = select(ResultRow.document).where(ResultRow.id.in_(some))
+        for document in session.scalars(query):
             yield _energy_j(_Metered.model_validate_json(zlib.decompress(document)))
 
 

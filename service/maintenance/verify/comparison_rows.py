@@ -18,6 +18,7 @@ from benchmarks.diagnosis import disturbances
 from service import models
 from service.analysis import gate
 from service.analysis.gate import noise
+from service.database.paging import batched
 from service.history import queries, revisions
 from service.history.types import StoredResult
 from service.maintenance.verify import agreement
@@ -126,8 +127,7 @@ def _tries(session: Session, row: models.ComparisonRow) -> Iterator[str]:
         yield f"It has {row.rounds} rounds, and {len(tries)} attempts in up to {pairs} pairs."
     if not tries and row.worker != row.request.get("worker"):
         yield f"It is pinned to {row.worker}, and nothing was ever measured for it."
-    for start in range(0, len(tries), BATCH):
-        batch = tries[start : start + BATCH]
+    for batch in batched(tries, BATCH):
         stored = queries.counted_results(session, [one.job_id for one, _ in batch])
         for one, job in batch:
             if job is not None:
@@ -272,6 +272,6 @@ def _unsupported(one: models.ComparisonJob, stored: Mapping[str, StoredResult]) 
 
 def _results(session: Session, job_ids: Sequence[str]) -> dict[str, StoredResult]:
     by_job: dict[str, StoredResult] = {}
-    for start in range(0, len(job_ids), BATCH):
-        by_job |= queries.counted_results(session, job_ids[start : start + BATCH])
+    for some in batched(job_ids, BATCH):
+        by_job |= queries.counted_results(session, some)
     return by_job
