@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import io
 import os
-import signal
 import subprocess
 import tempfile
+import uuid
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,12 +17,15 @@ from typing import BinaryIO
 from cli.exits import Exit, Stop
 from cli.foreign_points import of_file
 from service.schemas.measured_elsewhere import ForeignPoint
+from worker.child import process_tree
 
 LAST_LINES = 20
 """Of what a command said that failed."""
 LARGEST_END_B = 16_384
 GRACE_S = 5.0
 """For which a command that was interrupted may end by itself."""
+KILL_S = 10.0
+"""A process that lives so long after SIGKILL waits inside a driver."""
 Key = tuple[str, tuple[tuple[str, str], ...], str]
 
 
@@ -64,6 +66,7 @@ class ForeignCommand:
             return read.format, read.points
 
     def _run(self, folder: Path, printed: Path) -> None:
+        mark = uuid.uuid4().hex
         with printed.open("w+b") as out, tempfile.TemporaryFile() as err:
             try:
                 child = subprocess.Popen(
@@ -72,13 +75,14 @@ class ForeignCommand:
                     stdin=subprocess.DEVNULL,
                     stdout=out,
                     stderr=err,
-                    process_group=0,
+                    env={**os.environ, process_tree.MARK: mark},
+                    start_new_session=True,
                 )
             except OSError as error:
                 raise CommandFailed(
                     f"{self.words[0]} cannot be run in {folder}: {error.strerror}."
                 ) from error
-            code = _ended(child)
+            code = _ended(child, process_tree.Tree.of(child.pid, mark))
             if code == 0:
                 return
             said = [*_last_lines(out), *_last_lines(err)][-LAST_LINES:]
@@ -87,17 +91,12 @@ class ForeignCommand:
             raise CommandFailed("\n".join([sentence, *said]))
 
 
-def _ended(child: subprocess.Popen[bytes]) -> int:
+def _ended(child: subprocess.Popen[bytes], tree: process_tree.Tree) -> int:
     """Wait for a command; whoever interrupts this ends it with all that it started."""
     try:
         return child.wait()
     except BaseException:
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            child.wait(GRACE_S)
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
+        process_tree.end(tree, GRACE_S, KILL_S)
         child.wait()
         raise
 
