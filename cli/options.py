@@ -52,6 +52,9 @@ Limit = Annotated[int, typer.Option(min=1, max=200, help="How many.")]
 Project = Annotated[
     str | None, typer.Option(help="Whose it is; by default that of your token, or nobody's.")
 ]
+Source = Annotated[
+    str | None, typer.Option(help="Name of the source; by default that of the format.")
+]
 Revision = Annotated[
     str | None,
     typer.Option(

@@ -27,9 +27,7 @@ def import_(
     format_name: Annotated[
         str | None, typer.Option("--format", help="Its format; by default as the file looks.")
     ] = None,
-    source: Annotated[
-        str | None, typer.Option(help="Name of the source; by default that of the format.")
-    ] = None,
+    source: options.Source = None,
     revision: Annotated[
         str | None,
         typer.Option(

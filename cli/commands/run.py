@@ -39,9 +39,7 @@ def run(
         str | None,
         typer.Option("--revision", "-r", help="What is measured; by default the commit here."),
     ] = None,
-    source: Annotated[
-        str | None, typer.Option(help="Name of the source; by default that of the format.")
-    ] = None,
+    source: options.Source = None,
     project: options.Project = None,
     against: Annotated[
         Path | None,
