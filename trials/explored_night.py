@@ -15,11 +15,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from trials.live_service import here, service_and_workers, throughline
-from trials.stored_results import get, summaries
+from trials.stored_results import get, summaries, unfinished
 
 PORT = 8785
 URL = here(PORT)
-UNFINISHED = ("queued", "leased", "running")
 
 
 def main() -> None:
@@ -50,7 +49,7 @@ def explored(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     from_s = time.monotonic()
     print(_run(folder, "schedule", "fire", "night"), flush=True)
     until_s = from_s + options.limit
-    while time.monotonic() < until_s and _left():
+    while time.monotonic() < until_s and unfinished(URL):
         time.sleep(2.0)
     return {
         "workload": options.workload,
@@ -61,10 +60,6 @@ def explored(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         "after": get(f"{URL}/api/v1/best"),
         "results": list(summaries(URL)),
     }
-
-
-def _left() -> int:
-    return sum(len(get(f"{URL}/api/v1/jobs?state={one}&limit=100")["items"]) for one in UNFINISHED)
 
 
 def _run(folder: Path, *words: str) -> str:

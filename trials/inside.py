@@ -21,7 +21,7 @@ from benchmarks.catalog.suites import LADDER, QUICK, suite
 from benchmarks.contracts import Case, Protocol
 from trials.live_service import here, service_and_workers
 from trials.planted_waste import KINDS
-from trials.stored_results import get, summaries
+from trials.stored_results import get, summaries, unfinished
 
 PORT = 8797
 URL = here(PORT)
@@ -153,12 +153,6 @@ def submit(jobs: Sequence[Job], revision: str) -> None:
             print(f"{words}: {refused.read().decode()}", flush=True)
 
 
-def unfinished() -> int:
-    """Count the jobs that are queued or at work."""
-    states = ("queued", "leased", "running")
-    return sum(len(get(f"{URL}/api/v1/jobs?state={one}&limit=100")["items"]) for one in states)
-
-
 def kept(folder: Path) -> Iterator[dict[str, Any]]:
     """Every stored result, oldest first."""
     for summary in sorted(summaries(URL), key=lambda one: str(one["measured_at"])):
@@ -197,7 +191,7 @@ def main() -> None:
     with service_and_workers(folder, PORT, settings, workers):
         if not arguments.resume:
             submit([job for plan in arguments.plans for job in PLANS[plan]], arguments.revision)
-        while unfinished() and time.monotonic() < until_s:
+        while unfinished(URL) and time.monotonic() < until_s:
             time.sleep(2.0)
         (folder / "best.json").write_text(json.dumps(get(f"{URL}/api/v1/best")), encoding="utf-8")
         with (folder / "results.jsonl").open("w", encoding="utf-8") as out:

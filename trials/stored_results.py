@@ -30,6 +30,15 @@ def summaries(service: str) -> Iterator[dict[str, Any]]:
             return
 
 
+UNFINISHED = ("queued", "leased", "running")
+
+
+def unfinished(service: str) -> int:
+    """Count the jobs that are queued or at work."""
+    urls = (f"{service}/api/v1/jobs?state={one}&limit=100" for one in UNFINISHED)
+    return sum(len(get(url)["items"]) for url in urls)
+
+
 def main(service: str) -> None:
     """Print them in the order in which they were measured."""
     ordered = sorted(summaries(service), key=lambda summary: str(summary["measured_at"]))

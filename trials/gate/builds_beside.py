@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import sys
 import time
-from importlib.metadata import distribution
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from trials.gate.versions import pack_all, pack_torch
+from trials.gate.versions import offered
 from trials.live_service import throughline
 
 
@@ -21,21 +21,13 @@ def main() -> None:
     """Build until the time is over."""
     until_s = time.monotonic() + float(sys.argv[1])
     with TemporaryDirectory() as name:
-        folder = Path(name)
-        wheels, targets = folder / "wheels", folder / "targets.toml"
-        wheels.mkdir()
-        pack_all(wheels)
-        torch = distribution("torch").version.partition("+")[0]
-        version = pack_torch(wheels, f"{torch}+one")
-        index = f'[upstream]\npackages = ["torch"]\nindex = "{wheels}"\n'
-        targets.write_text(index, encoding="utf-8")
+        [version], settings = offered(Path(name), ["one"])
         print("packed", flush=True)
         while time.monotonic() < until_s:
-            _build(version, targets)
+            _build(version, settings)
 
 
-def _build(version: str, targets: Path) -> None:
-    settings = {"THROUGHLINE_TARGETS": str(targets), "UV_NO_INDEX": "1", "UV_OFFLINE": "1"}
+def _build(version: str, settings: Mapping[str, str]) -> None:
     with TemporaryDirectory() as state:
         from_s = time.monotonic()
         words = ["worker", "build", version]

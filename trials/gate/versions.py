@@ -12,6 +12,7 @@ import argparse
 import json
 import time
 import zipfile
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
@@ -43,17 +44,8 @@ def main() -> None:
 def gated(folder: Path, options: argparse.Namespace) -> dict[str, object]:
     """Hold torch ``+one`` against ``+two`` in a gate; says what was decided, and how soon."""
     from_s = time.monotonic()
-    wheels = folder / "wheels"
-    wheels.mkdir()
-    pack_all(wheels)
-    torch = distribution("torch").version.partition("+")[0]
-    versions = [pack_torch(wheels, f"{torch}+{name}") for name in ("one", "two")]
+    versions, settings = offered(folder, ("one", "two"))
     packed_s = time.monotonic() - from_s
-    targets = folder / "targets.toml"
-    index = f'[upstream]\npackages = ["torch"]\nindex = "{wheels}"\n'
-    targets.write_text(index, encoding="utf-8")
-    # Beside the folder nothing is asked.
-    settings = {"THROUGHLINE_TARGETS": str(targets), "UV_NO_INDEX": "1", "UV_OFFLINE": "1"}
     state = {"THROUGHLINE_STATE_DIR": str(folder / "state"), **settings}
     built_s = []
     for version in versions:
@@ -71,6 +63,26 @@ def gated(folder: Path, options: argparse.Namespace) -> dict[str, object]:
     print(decision["outcome"], decision["cases"][0]["sentence"], flush=True)
     took = {"packed_s": packed_s, "built_s": built_s, "took_s": time.monotonic() - from_s}
     return {"case": options.case, "versions": versions, **took, "decision": decision}
+
+
+def offered(folder: Path, names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Pack a version of torch for each name into ``folder``.
+
+    Returns their revisions, and the settings of a worker that builds them from there alone.
+    """
+    wheels = folder / "wheels"
+    wheels.mkdir()
+    pack_all(wheels)
+    torch = distribution("torch").version.partition("+")[0]
+    versions = [pack_torch(wheels, f"{torch}+{name}") for name in names]
+    targets = folder / "targets.toml"
+    index = f'[upstream]\npackages = ["torch"]\nindex = "{wheels}"\n'
+    targets.write_text(index, encoding="utf-8")
+    return versions, {
+        "THROUGHLINE_TARGETS": str(targets),
+        "UV_NO_INDEX": "1",
+        "UV_OFFLINE": "1",
+    }
 
 
 def pack_all(wheels: Path) -> None:
