@@ -90,10 +90,14 @@ def _first(timeline: Timeline, step: Span) -> float | None:
     return min(started, default=None)
 
 
+def _host_window(timeline: Timeline) -> Span:
+    """The whole steps of the host: until the last one begins, or a single one ends."""
+    first, *others = timeline.steps
+    return first[0], others[-1][0] if others else first[1]
+
+
 def _launches(timeline: Timeline) -> int:
-    first, last = timeline.steps[0][0], timeline.steps[-1][0]
-    if len(timeline.steps) == 1:
-        last = timeline.steps[0][1]
+    first, last = _host_window(timeline)
     return bisect_left(timeline.launches, last) - bisect_left(timeline.launches, first)
 
 
@@ -137,9 +141,7 @@ def _idle(work: Sequence[DeviceSpan], window: Span, on_gpu: bool) -> dict[str, f
 def _uncaptured(timeline: Timeline, busy: Sequence[Span], window: Span) -> dict[str, float]:
     """Seconds per step of the host in compiled frames and outside of their graphs, and the part of
     them in which the device idles."""
-    first, last = timeline.steps[0][0], timeline.steps[-1][0]
-    if len(timeline.steps) == 1:
-        last = timeline.steps[0][1]
+    first, last = _host_window(timeline)
     spans = [span for span in timeline.uncaptured if first <= span[0] < last]
     if not spans:
         return {}
