@@ -83,7 +83,7 @@ class _Failure:
 
 @dataclass
 class _Watched:
-    """What a gang has come to so far."""
+    """The results and failures of a gang's ranks so far."""
 
     results: dict[int, bytes] = field(default_factory=dict)
     failures: list[_Failure] = field(default_factory=list)
@@ -126,8 +126,10 @@ Round = tuple[contracts.Case, Sequence[str | None]]
 
 
 def rounds(spec: ProcessSpec) -> Sequence[Round]:
-    """What one launch measures: the gang, and the same training without a wrapper on one of its
-    GPUs. Their order, and which GPU it is, change with the seed, so from replicate to replicate."""
+    """List what one launch measures: the gang, and one of its GPUs alone, without a wrapper.
+
+    Their order, and which GPU it is, change with the seed, so from replicate to replicate.
+    """
     devices = _devices(spec)
     gang: Round = (spec.case, devices)
     if len(devices) == 1:
@@ -199,7 +201,7 @@ def _started(spec: ProcessSpec, leader: int, undo: ExitStack) -> _Rank:
 
 
 def _environment(place: contracts.GangRank) -> dict[str, str]:
-    """What a rank inherits: the variables that `torchrun` sets too, and links of this host only."""
+    """The environment of a rank: the variables that `torchrun` sets, and loopback for its links."""
     own = {"RANK": place.rank, "LOCAL_RANK": place.rank, "WORLD_SIZE": place.world}
     links = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
     return links | os.environ | {name: str(value) for name, value in own.items()}

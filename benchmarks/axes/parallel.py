@@ -1,4 +1,4 @@
-"""How the ranks of a gang share a model; with `gpus=1` the wrapper alone, which costs something.
+"""Wraps the model of each rank of a gang; with `gpus=1` it shows what the wrapper alone costs.
 
 DistributedDataParallel is torch's own with its defaults: 25 MiB buckets, and rank 0's buffers (of
 batch norm) sent to all before each forward pass.

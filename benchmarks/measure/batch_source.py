@@ -28,7 +28,7 @@ class EndlessShuffle(Sampler[int]):
     """Shuffled epochs without end, so that no epoch's start falls into a timed pass."""
 
     def __init__(self, size: int, seed: int, rank: int = 0, world: int = 1) -> None:
-        """Of ``world`` ranks each takes every so-manieth index, so together they take all."""
+        """Shuffle ``size`` indices; of ``world`` ranks each takes every ``world``-th one."""
         self._size = size
         self._seed = seed
         self._share = slice(rank, None, world)

@@ -12,7 +12,7 @@ from typing import Any
 _ELEMENTWISE = re.compile(r"triton_(poi|red|per)_fused_")
 """Kernels without matrix products: their traffic is what they are held against."""
 _OVERWRITTEN = "in_out_ptr"
-"""How Inductor names an argument that a kernel reads and writes."""
+"""Prefix that Inductor gives to an argument which a kernel reads and writes."""
 _SIZES_B: Mapping[str, tuple[int, str]] = {
     "double": (8, "fp64"),
     "float": (4, "fp32"),
@@ -37,7 +37,7 @@ class Traffic:
     moved_b: float
     """Bytes, if each of its arguments is read or written once, or both where it is overwritten."""
     arithmetic: str
-    """Of the argument that moves most."""
+    """The floating type that moves most bytes, such as ``bf16``."""
 
 
 def traffic(

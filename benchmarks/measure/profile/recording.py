@@ -164,7 +164,7 @@ def _copies(
 
 
 def _generated(trainer: Trainer, ring: Sequence[Batch]) -> dict[str, generated.Traffic]:
-    """What the kernels of a compiled step move; its shapes are not recorded while it is timed."""
+    """The traffic of a compiled step's kernels, from one more step that records shapes."""
     if trainer.device.type != "cuda" or trainer.recipe.compile_options is None:
         return {}
     step = partial(trainer.step, ring[0])

@@ -59,7 +59,7 @@ class DeviceSpan:
 
     @property
     def uncaptured(self) -> bool:
-        """Whether it was launched within a compiled frame and outside of its graphs."""
+        """Return True if it was launched in a compiled frame, between that frame's graphs."""
         graphs = any(name.startswith(_GRAPHS) for name in self.stack)
         return not graphs and any(name.startswith(_FRAME) for name in self.stack)
 
@@ -120,7 +120,7 @@ def _uncaptured(host_spans: Iterable[Event]) -> Iterator[Span]:
 
 
 def _without(span: Span, parts: Sequence[Span]) -> Iterator[Span]:
-    """What is left of ``span`` without ``parts``, which are in order and do not overlap."""
+    """Yield the rests of ``span`` between ``parts``, which are in order and do not overlap."""
     start, end = span
     for part in parts:
         if start < part[0] < end:
