@@ -124,12 +124,13 @@ def waited_s(events: list[Event]) -> list[float]:
 
 
 def loader_s(events: list[Event], name: str) -> dict[int, float]:
-    """Mean seconds of a loader process's ranges of this name."""
-    found: dict[int, list[Event]] = {}
+    """Seconds of each loader process's shortest range of this name; a busy machine lengthens others."""
+    shortest: dict[int, float] = {}
     for event in events:
         if event.get("cat") == LOADER and event["name"] == name:
-            found.setdefault(event["pid"], []).append(event)
-    return {pid: seconds(own) / len(own) for pid, own in found.items()}
+            lasted = seconds([event])
+            shortest[event["pid"]] = min(lasted, shortest.get(event["pid"], lasted))
+    return shortest
 
 
 def names_of_processes(events: list[Event]) -> dict[int, str]:
