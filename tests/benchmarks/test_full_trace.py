@@ -124,7 +124,10 @@ def waited_s(events: list[Event]) -> list[float]:
 
 
 def loader_s(events: list[Event], name: str) -> dict[int, float]:
-    """Seconds of each loader process's shortest range of this name; a busy machine lengthens others."""
+    """Seconds of each loader process's shortest range of this name.
+
+    A busy machine lengthens some of them, hardly all.
+    """
     shortest: dict[int, float] = {}
     for event in events:
         if event.get("cat") == LOADER and event["name"] == name:
