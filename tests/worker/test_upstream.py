@@ -143,6 +143,24 @@ def test_versions_are_built_once_and_shared_by_what_resolves_alike(builds: Build
     assert (other / ".venv" / "mark").exists()
 
 
+def test_other_settings_of_uv_make_another_environment(
+    builds: Builds, uv: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """They may name another index, whose wheels of one version are others."""
+    config = tmp_path / "config" / "uv" / "uv.toml"
+    config.parent.mkdir(parents=True)
+    monkeypatch.delenv("UV_CONFIG_FILE", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    said = ("[pip]\nno-index = true\n", "[pip]\nno-index = true\n# changed\n")
+    environments = set()
+    for settings in (*said, said[0]):
+        config.write_text(settings)
+        folder = builds.folder_of("torch==2.0.0")
+        assert folder
+        environments.add((folder / ".venv").resolve())
+    assert len(environments) == 2
+
+
 @pytest.mark.parametrize(
     ("revision", "says"),
     [

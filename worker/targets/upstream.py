@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -120,8 +122,9 @@ class Versions:
     def _sources(self) -> str:
         """Name the indexes that wheels come from, without telling them: they may hold passwords."""
         assert self._upstream is not None
-        chosen = {name: value for name, value in environment().items() if name.startswith("UV_")}
-        return _digest(self._upstream.index, sorted(chosen.items()))
+        said = environment()
+        chosen = {name: value for name, value in said.items() if name.startswith("UV_")}
+        return _digest(self._upstream.index, sorted(chosen.items()), _settings_of_uv(said))
 
 
 def newest(uv: Uv, package: str, index: str, folder: Path) -> str:
@@ -168,6 +171,19 @@ def _uvs_own_index() -> str:
     said = environment()
     named = said.get("UV_DEFAULT_INDEX") or said.get("UV_INDEX_URL") or PYPI
     return re.sub(r"^[A-Za-z0-9_.-]+=", "", named)  # uv takes a name before the address
+
+
+def _settings_of_uv(said: Mapping[str, str]) -> list[bytes]:
+    """What uv's own files of settings say; they may name an index too."""
+    own = Path(said.get("XDG_CONFIG_HOME") or Path(said.get("HOME", "/")) / ".config")
+    places = [own / "uv" / "uv.toml", Path("/etc/uv/uv.toml")]
+    if "UV_CONFIG_FILE" in said:
+        places = [Path(said["UV_CONFIG_FILE"])]
+    found = []
+    for place in places:
+        with suppress(OSError):  # it is not there
+            found.append(place.read_bytes())
+    return found
 
 
 @cache
