@@ -59,6 +59,8 @@ class ListedRange(CommitRange):
     """Those after the good one up to the bad one, the oldest first; commits along first parents."""
     reason: values.Line = ""
     """Why there are none."""
+    passing: bool = False
+    """Whether the reason may pass, as of an index that is away: it is asked again for a while."""
 
     @model_validator(mode="after")
     def _leads_to_the_bad_one(self) -> Self:

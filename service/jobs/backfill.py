@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -80,15 +80,17 @@ def fill(session: Session, daily: int, now: datetime) -> str | None:
     if _slot_is_near(session, now):
         _make_way(session, now)
         return None
-    idle = {row.name: set(row.revisions or ()) for row in session.scalars(_idle(now))}
+    idle = set(session.scalars(_idle(now)))
     left = daily - _spent_since(session, now - DAY)
-    if not idle or left <= 0:
+    if not idle or left <= 0 or not (gaps := _gaps(session)):
         return None
-    for gap in _gaps(session):
-        if gap.worker not in idle or (known := _between(session, gap, now)) is None:
+    here = commit_ranges.workers_here(session, now)
+    builds = {row.name: set(row.revisions or ()) for row in here if row.name in idle}
+    for gap in gaps:
+        if gap.worker not in builds or (known := _between(session, gap, now, here)) is None:
             continue
         tried = _tried(session, gap, known)
-        place = None if tried is None else _median(known, tried, idle[gap.worker])
+        place = None if tried is None else _median(known, tried, builds[gap.worker])
         if place is not None and (made := _submit(session, gap, known[place], left, now)):
             return made
     return None
@@ -111,7 +113,7 @@ def _make_way(session: Session, now: datetime) -> None:
 _OWN: ColumnElement[bool] = Submission.source.startswith(SOURCE)
 
 
-def _idle(now: datetime) -> Select[WorkerRow]:
+def _idle(now: datetime) -> Select[str]:
     """Workers that build commits, are here, measure nothing, and have nothing to measure next.
 
     A bisection's next pair is asked for some seconds after the last one.
@@ -128,7 +130,7 @@ def _idle(now: datetime) -> Select[WorkerRow]:
         ComparisonRow.worker == WorkerRow.name,
     )
     here = WorkerRow.last_seen_at > now - PRESENT, WorkerRow.targets.is_not(None)
-    return select(WorkerRow).where(*here, ~at_work, ~waiting, ~bisects)
+    return select(WorkerRow.name).where(*here, ~at_work, ~waiting, ~bisects)
 
 
 def _spent_since(session: Session, since: datetime) -> int:
@@ -149,7 +151,7 @@ _OF_THE_CODE = exists().where(
 would look like the culprit."""
 
 
-def _gaps(session: Session) -> Iterable[Gap]:
+def _gaps(session: Session) -> Sequence[Gap]:
     """The gaps of the schedules that follow a ref, those with the newest change first."""
     rule = Schedule.revision_rule.startswith(heads.RULE), Schedule.enabled.is_(True)
     names = session.scalars(select(Schedule.name).where(*rule)).all()
@@ -170,15 +172,17 @@ def _gaps(session: Session) -> Iterable[Gap]:
         new = Gap(*ends, worker, known[source], project, like)
         gap = gaps.setdefault((*ends, worker, new.schedule, project, how), new)
         gap.cases[like.case.key] = like.case
-    return gaps.values()
+    return list(gaps.values())
 
 
-def _between(session: Session, gap: Gap, now: datetime) -> list[ListedCommit] | None:
+def _between(
+    session: Session, gap: Gap, now: datetime, here: Sequence[WorkerRow]
+) -> list[ListedCommit] | None:
     """The commits between; None while they are not known, or cannot be."""
     row = session.get(CommitRangeRow, (gap.good, gap.bad))
     if row is None:
         try:
-            row = commit_ranges.ask(session, gap.good, gap.bad, now)
+            row = commit_ranges.ask(session, gap.good, gap.bad, now, here)
         except Invalid:
             return None
     return None if row.listed_at is None else commit_ranges.commits_of(row)[:-1]

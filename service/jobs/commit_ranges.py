@@ -3,10 +3,11 @@ is no git and no index here."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import cast
 
-from sqlalchemy import ColumnElement, Table, select, update
+from sqlalchemy import ColumnElement, Table, or_, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import CommitRange, ListedCommit, ListedRange, is_commit
@@ -18,28 +19,58 @@ from service.models import CommitRangeRow as _Range
 from service.models import WorkerRow
 
 _RANGES = cast(Table, _Range.__table__)
+RELEASES_FOR = timedelta(days=1)
+"""A list of releases is believed so long: there may be new ones between two others."""
+PASSES_IN = timedelta(minutes=5)
+"""Longest wait for a worker's trouble to pass."""
 
 
-def ask(session: Session, good: str, bad: str, now: datetime) -> _Range:
+def ask(
+    session: Session,
+    good: str,
+    bad: str,
+    now: datetime,
+    here: Sequence[WorkerRow] | None = None,
+) -> _Range:
     """Have the commits between two revisions listed, unless they are; a failure is tried again.
 
     Raises:
-        Invalid: no worker that is here can list them.
+        Invalid: no worker that is ``here`` can list them.
     """
-    if (row := _row(session, good, bad)) is None or row.listed_at is None:
-        if why := why_not(session, good, bad, now):
+    row = _row(session, good, bad)
+    if row is None or row.listed_at is None or _is_old(row, now):
+        if why := why_not(session, good, bad, now, here):
             raise Invalid(why)
         new = {"good": good, "bad": bad, "asked_at": now, "commits": [], "reason": ""}
         if not insert_if_absent(session, _RANGES, new):
-            failed = *_between(good, bad), _Range.listed_at.is_(None), _Range.reason != ""
-            rows(session, update(_Range).where(*failed).values(asked_at=now, reason=""))
+            again = or_(_Range.reason != "", _Range.listed_at <= now - RELEASES_FOR)
+            asked = update(_Range).where(*_between(good, bad), again)
+            rows(session, asked.values(asked_at=now, commits=[], reason="", listed_at=None))
         row = _row(session, good, bad)
         assert row is not None
     return row
 
 
-def why_not(session: Session, good: str, bad: str, now: datetime) -> str:
-    """Say why no worker that is here lists the commits between two revisions; empty if one does."""
+def _is_old(row: _Range, now: datetime) -> bool:
+    listed_at = row.listed_at or now
+    return bool(package_between(row.good, row.bad)) and listed_at <= now - RELEASES_FOR
+
+
+def workers_here(session: Session, now: datetime) -> Sequence[WorkerRow]:
+    """The workers that may be asked. Each has up to 1,000 commits, which take long to be read."""
+    here = WorkerRow.last_seen_at > now - heads.HERE
+    return session.scalars(select(WorkerRow).where(here)).all()
+
+
+def why_not(
+    session: Session,
+    good: str,
+    bad: str,
+    now: datetime,
+    here: Sequence[WorkerRow] | None = None,
+) -> str:
+    """Say why no worker that is ``here`` lists the commits between two revisions; empty if one
+    does."""
     package = package_between(good, bad)
     commits = good != bad and is_commit(good) and is_commit(bad)
     if not (package or commits):
@@ -47,8 +78,8 @@ def why_not(session: Session, good: str, bad: str, now: datetime) -> str:
             "Workers list what lies between two commits, or two versions of one package, and "
             f"{good} to {bad} are no such two."
         )
-    here = select(WorkerRow).where(WorkerRow.last_seen_at > now - heads.HERE)
-    if any(_knows(row, good, bad) for row in session.scalars(here)):
+    here = workers_here(session, now) if here is None else here
+    if any(_knows(row, good, bad) for row in here):
         return ""
     if package:
         return (
@@ -83,9 +114,15 @@ def asked_of(session: Session, worker: WorkerRow) -> CommitRange | None:
 
 
 def keep(session: Session, told: ListedRange, now: datetime) -> None:
-    """Store what a worker lists, if it was asked for and nobody was faster."""
+    """Store what a worker lists, if it was asked for and nobody was faster.
+
+    A reason that may pass is stored once the range was asked for `PASSES_IN` ago; until then it is
+    asked for again.
+    """
     said = told.model_dump(mode="json", include={"commits", "reason"})
-    asked = *_between(told.good, told.bad), _Range.listed_at.is_(None)
+    asked = [*_between(told.good, told.bad), _Range.listed_at.is_(None)]
+    if told.passing:
+        asked.append(_Range.asked_at <= now - PASSES_IN)
     listed_at = now if told.commits else None
     rows(session, update(_Range).where(*asked).values(**said, listed_at=listed_at))
 
@@ -102,4 +139,5 @@ def _knows(row: WorkerRow, good: str, bad: str) -> bool:
     """Return True if a worker builds both; one with checkouts alone knows no history."""
     if package_between(good, bad):
         return needed_by(bad).items() <= row.labels.items()
-    return bool(row.targets) and {good, bad} <= set(row.revisions or ())
+    known = row.revisions or ()
+    return bool(row.targets) and good in known and bad in known

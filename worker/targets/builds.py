@@ -52,6 +52,8 @@ FRESH_S = 600.0
 ASK_AGAIN_S = 0.1
 """Between two looks whether another worker has ended what only one may do."""
 NOT_YET = "It was not fetched yet."
+_NO_WAY = "No allowed ref of this worker's targets leads to both commits any more."
+_NO_TIME = "git tells a commit of the range without a time or an author."
 
 
 class Builds:
@@ -154,7 +156,7 @@ class Builds:
         """What lies in a range, or why it cannot be listed; its ends are allowed as a job's."""
         if pins_of(asked.bad):
             return self._list_releases(asked)
-        reason = "No allowed ref of this worker's targets leads to both commits any more."
+        failed: BuildFailed = Unbuildable(_NO_WAY)
         for name in self._targets:
             mirror = self._mirror(name)
             if mirror.commit(asked.good) and mirror.commit(asked.bad):
@@ -162,23 +164,23 @@ class Builds:
                     found = mirror.between(asked.good, asked.bad)
                     commits = tuple(_listed(*facts) for facts in found)
                     return ListedRange(good=asked.good, bad=asked.bad, commits=commits)
-                except BuildFailed as failed:
-                    reason = line(str(failed))
+                except BuildFailed as why:
+                    failed = why
                 except (TypeError, ValueError):
-                    reason = "git tells a commit of the range without a time or an author."
-        return ListedRange(good=asked.good, bad=asked.bad, reason=reason)
+                    failed = Unbuildable(_NO_TIME)
+        return _unlisted(asked, failed)
 
     def _list_releases(self, asked: CommitRange) -> ListedRange:
-        ends = {"good": asked.good, "bad": asked.bad}
         try:
             inside = self._versions().between(asked.good, asked.bad)
         except BuildFailed as failed:
-            return ListedRange(**ends, reason=line(str(failed)))
+            return _unlisted(asked, failed)
         if len(inside) > MOST_COMMITS:
             reason = f"The range has {len(inside)} releases, and {MOST_COMMITS} can be listed."
-            return ListedRange(**ends, reason=reason)
+            return _unlisted(asked, Unbuildable(reason))
         at = datetime.now(UTC)
-        return ListedRange(**ends, commits=[ListedCommit(commit=one, at=at) for one in inside])
+        commits = tuple(ListedCommit(commit=one, at=at) for one in inside)
+        return ListedRange(good=asked.good, bad=asked.bad, commits=commits)
 
     def revisions(self) -> tuple[str, ...]:
         """The newest commits that are known and may be asked for."""
@@ -377,6 +379,12 @@ def _head(target: str, ref: str, commit: str, at: str, author: str, title: str) 
         names = {"author": line(author), "title": line(title)}
         return Head(target=target, ref=ref, commit=commit, at=at, **names)
     return None
+
+
+def _unlisted(asked: CommitRange, failed: BuildFailed) -> ListedRange:
+    """Say why a range is not listed, and whether another try may list it."""
+    passing = not isinstance(failed, Unbuildable)
+    return ListedRange(good=asked.good, bad=asked.bad, reason=line(str(failed)), passing=passing)
 
 
 def _listed(commit: str, at: str, author: str, title: str) -> ListedCommit:

@@ -112,17 +112,18 @@ class Mirror:
         parents, the oldest first.
 
         Raises:
-            BuildFailed: ``good`` does not lead to ``bad``, or they are too many.
+            Unbuildable: ``good`` does not lead to ``bad``, or they are too many.
+            BuildFailed: the mirror is at fault.
         """
         fork = ""
         with suppress(BuildFailed):  # they have nothing in common
             fork = self._git("merge-base", good, bad).strip()
         if fork != good:
-            raise BuildFailed(f"{good[:12]} is no ancestor of {bad[:12]}.")
+            raise Unbuildable(f"{good[:12]} is no ancestor of {bad[:12]}.")
         which = "--first-parent", f"{good}..{bad}"
         count = int(self._git("rev-list", "--count", *which, "--"))
         if count > MOST_COMMITS:
-            raise BuildFailed(f"The range has {count} commits, and {MOST_COMMITS} can be listed.")
+            raise Unbuildable(f"The range has {count} commits, and {MOST_COMMITS} can be listed.")
         form = "--format=%H%x00%cI%x00%an%x00%s"
         listed = self._git("-c", "log.showSignature=false", "log", "--reverse", form, *which, "--")
         return [tuple(line.split("\0", 3)) for line in listed.rstrip("\n").split("\n")]

@@ -19,7 +19,7 @@ from packaging.version import InvalidVersion, Version
 from pydantic import BaseModel, ValidationError
 
 from worker.http_exchange import Bounds, Exchange
-from worker.targets.commands import BuildFailed, BuildLimits, run
+from worker.targets.commands import BuildFailed, BuildLimits, Unbuildable, run
 
 LARGEST_PAGE_B = 32 * 2**20
 """The pages of the packages that may be named have a tenth of it."""
@@ -80,14 +80,14 @@ def between(known: Mapping[Version, bool], good: str, bad: str) -> list[str]:
     unless both ends name the same.
 
     Raises:
-        BuildFailed: there is no such way.
+        Unbuildable: there is no such way.
     """
     names = {name for one in known for name in (str(one), one.public)}
     if absent := [end for end in (good, bad) if end not in names]:
-        raise BuildFailed(f"The index has no {absent[0]} for this Python and platform.")
+        raise Unbuildable(f"The index has no {absent[0]} for this Python and platform.")
     first, last = Version(good), Version(bad)
     if first >= last:
-        raise BuildFailed(f"{good} is no earlier version than {bad}.")
+        raise Unbuildable(f"{good} is no earlier version than {bad}.")
     build = last.local if first.local == last.local else None
     early = first.is_prerelease or last.is_prerelease
     inside = {

@@ -13,6 +13,7 @@ from service.comparisons.bisection.queries import may_begin
 from service.comparisons.bisection.subject import BisectionDecision
 from service.database.session import alone
 from service.errors import ServiceError
+from service.jobs import commit_ranges
 from service.models import BisectionRow, BisectionState, FindingRow, FindingSeries
 from service.schemas.bisections import BisectionRequest
 from service.schemas.findings import Cause, Certainty, FindingKind
@@ -40,8 +41,11 @@ def begin_unasked(session: Session, daily: int, now: datetime) -> str | None:
     left = daily - _spent_since(session, now - DAY)
     if left < LEAST:
         return None
-    for finding in session.scalars(_candidates()).all():
-        if not may_begin(session, finding.last_good, finding.first_bad, now):
+    if not (candidates := session.scalars(_candidates()).all()):
+        return None
+    here = commit_ranges.workers_here(session, now)
+    for finding in candidates:
+        if not may_begin(session, finding.last_good, finding.first_bad, now, here):
             continue
         request = BisectionRequest(
             finding=finding.id, most_processes=min(left, MOST), priority=PRIORITY, source=SOURCE

@@ -74,9 +74,16 @@ def of_finding(session: Session, finding_id: str) -> schemas.BisectionSummary | 
     return None if row is None else _summary(row, None)
 
 
-def may_begin(session: Session, good: str | None, bad: str, now: datetime) -> bool:
-    """Return True if a worker can list the commits between, or has listed more than one."""
-    if good is None or commit_ranges.why_not(session, good, bad, now):
+def may_begin(
+    session: Session,
+    good: str | None,
+    bad: str,
+    now: datetime,
+    here: Sequence[models.WorkerRow] | None = None,
+) -> bool:
+    """Return True if a worker that is ``here`` can list the commits between, and has not listed
+    just one."""
+    if good is None or commit_ranges.why_not(session, good, bad, now, here):
         return False
     known = commit_ranges.listed(session, good, bad)
     return known is None or len(known) > 1

@@ -11,7 +11,7 @@ from builders import analysed
 from builders.bisected import end_at
 from builders.long_series import START, revision_of
 from fastapi.testclient import TestClient
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, event, insert, select, update
 
 from service.comparisons import bisection
 from service.database.session import Database, new_id, now_of
@@ -164,6 +164,20 @@ def ended(database: Database, bisection_id: str | None, **values: Any) -> None:
         at: datetime = now_of(session)
         row = update(BisectionRow).where(BisectionRow.id == bisection_id)
         session.execute(row.values(decided_at=at, **values))
+
+
+def test_one_look_reads_the_workers_commits_once(
+    client: TestClient, database: Database, finding: str, begin: Begin
+) -> None:
+    """Each of a hundred workers may have a thousand."""
+    for number in range(3, 9):
+        another(database, finding, f"{number}" * 40)
+    gone = {"name": "w", "targets": {"ours": ""}, "revisions": ["9" * 40]}
+    assert client.put("/api/v1/workers/w", json=gone).status_code == 200
+    asked: list[str] = []
+    event.listen(database.engine, "before_cursor_execute", lambda *told: asked.append(told[2]))
+    assert begin(1_000) is None
+    assert sum("workers.revisions" in one for one in asked) == 1
 
 
 @pytest.mark.both_databases

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import select
 
 from service.database.session import Database, now_of
 from service.errors import Invalid
 from service.jobs import commit_ranges
+from service.models import CommitRangeRow
 
 pytestmark = pytest.mark.both_databases
 
@@ -17,7 +20,7 @@ GOOD, BETWEEN, BAD = "1" * 40, "2" * 40, "3" * 40
 ENDS = {"good": GOOD, "bad": BAD}
 
 
-def listed(*commits: str, **more: str) -> dict[str, Any]:
+def listed(*commits: str, **more: object) -> dict[str, Any]:
     at = "2026-11-20T01:00:00Z"
     told = [{"commit": one, "at": at, "author": "Ann", "title": "Faster"} for one in commits]
     return {**ENDS, "commits": told, **more}
@@ -40,6 +43,14 @@ def service(client: TestClient) -> Database:
 def ask(service: Database, good: str = GOOD, bad: str = BAD) -> None:
     with service.writing() as session:
         commit_ranges.ask(session, good, bad, now_of(session))
+
+
+def later(service: Database, by: timedelta) -> None:
+    """Let all that was asked and listed be so long ago."""
+    with service.writing() as session:
+        for row in session.scalars(select(CommitRangeRow)):
+            row.asked_at -= by
+            row.listed_at = row.listed_at and row.listed_at - by
 
 
 def known(service: Database) -> list[str] | None:
@@ -83,6 +94,41 @@ def test_releases_are_asked_of_whoever_makes_versions_of_the_package(
         found = commit_ranges.listed(session, good, bad)
     assert found
     assert [one.commit for one in found] == [between, bad]
+    later(service, timedelta(hours=23))
+    ask(service, good, bad)
+    assert introduce(client, labels=makes) is None
+    later(service, timedelta(hours=2))
+    ask(service, good, bad)
+    assert introduce(client, labels=makes) == ends, "there may be a new one between them"
+
+
+def test_what_lies_between_two_commits_is_never_asked_again(
+    client: TestClient, service: Database
+) -> None:
+    introduce(client)
+    ask(service)
+    introduce(client, listed=listed(BETWEEN, BAD))
+    later(service, timedelta(days=1_000))
+    ask(service)
+    assert introduce(client) is None
+
+
+def test_trouble_that_may_pass_is_no_answer_until_it_has_lasted(
+    client: TestClient, service: Database
+) -> None:
+    introduce(client)
+    ask(service)
+    away = listed(reason="The index answers with 503.", passing=True)
+    later(service, timedelta(minutes=4))
+    assert introduce(client, listed=away) == ENDS, "it is asked again"
+    assert introduce(client, "w2", listed=away) == ENDS, "and of others"
+    later(service, timedelta(minutes=2))
+    assert introduce(client, listed=away) is None
+    with service.reading() as session:
+        assert session.scalars(select(CommitRangeRow.reason)).one() == "The index answers with 503."
+    ask(service)
+    assert introduce(client, listed=listed(BETWEEN, BAD)) is None
+    assert known(service) == [BETWEEN, BAD]
 
 
 def test_what_nobody_asked_for_is_not_stored(client: TestClient, service: Database) -> None:

@@ -220,6 +220,7 @@ def test_an_index_that_is_away_says_so_without_its_password(
     away = index.url.replace("http://", "https://user:s3cret@")
     listed = told_between(builds(index=away), "torch==2.10.0", "torch==2.13.0")
     assert "The index has no page of torch to read" in listed.reason
+    assert listed.passing
     assert "s3cret" not in listed.reason
 
 
@@ -248,6 +249,7 @@ def test_releases_that_cannot_be_listed_say_why(
     listed = told_between(builds(), good, bad)
     assert listed.commits == ()
     assert says in listed.reason
+    assert listed.passing is says.startswith("This worker")
 
 
 def page_of(*versions: str) -> Answer:

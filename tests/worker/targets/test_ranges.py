@@ -12,6 +12,8 @@ from benchmarks.contracts import CommitRange, ListedRange, Worker
 from tests.worker.targets.origin import Commit
 from worker.targets import mirror as mirrors
 from worker.targets.builds import Builds
+from worker.targets.commands import BuildFailed
+from worker.targets.mirror import Mirror
 
 
 def told_between(builds: Builds, good: str, bad: str) -> ListedRange:
@@ -79,5 +81,22 @@ def test_a_range_that_cannot_be_listed_says_why(
     builds = build()
     builds.refresh()
     listed = told_between(builds, good, bad)
-    assert listed.commits == ()
+    assert (listed.commits, listed.passing) == ((), False)
     assert says in listed.reason
+
+
+def test_trouble_of_the_machine_may_pass(
+    commit: Commit, build: Callable[..., Builds], monkeypatch: pytest.MonkeyPatch
+):
+    good, bad = commit(a__py="1\n"), commit(a__py="2\n")
+    builds = build()
+    builds.refresh()
+
+    def late(*_: str) -> list[tuple[str, ...]]:
+        raise BuildFailed("`git log` took longer than 600 s.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Mirror, "between", late)
+        listed = told_between(builds, good, bad)
+    assert (listed.reason, listed.passing) == ("`git log` took longer than 600 s.", True)
+    assert len(told_between(builds, good, bad).commits) == 1
