@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import IO
 
@@ -347,9 +347,10 @@ class Builds:
     def _environments(self, pattern: str) -> list[Path]:
         return sorted(self._folder.glob(f"environments/{pattern}"))
 
-    def _size_b(self) -> float:
-        folders = ("checkouts", "environments", CACHE)
-        return float(sum(sum(sizes_b(self._folder / name)) for name in folders))
+    def _size_b(self) -> int:
+        whole = (*self._folder.glob("checkouts/*/*"), *self._environments("*"))
+        known_b = sum(_taken_b((folder, folder.stat().st_mtime_ns)) for folder in whole)
+        return known_b + sum(sizes_b(self._folder / CACHE))
 
     def _checkouts(self, name: str) -> Path:
         return self._folder / "checkouts" / name
@@ -402,6 +403,13 @@ def _remove(folder: Path) -> None:
     half = folder.with_name(f"{folder.name}.part")
     folder.rename(half)
     shutil.rmtree(half, ignore_errors=True)
+
+
+@lru_cache(maxsize=2_000)
+def _taken_b(used: tuple[Path, int]) -> int:
+    """The bytes of a folder that is whole, by when it was used: a child leaves its bytecode there,
+    so it is read anew after the next use."""
+    return sum(sizes_b(used[0]))
 
 
 def _locked(lock: IO[str]) -> bool:

@@ -94,6 +94,20 @@ def test_what_was_not_used_for_longest_goes_first(
     assert folders[used].exists()  # type: ignore[union-attr]
 
 
+def test_what_was_not_used_since_is_not_read_again_to_know_its_size(
+    commit: Commit, build: Callable[..., Builds], monkeypatch: pytest.MonkeyPatch
+):
+    old, used, new = (build().folder_of(commit(a__py=f"{number}\n")) for number in range(3))
+    assert used
+    os.utime(used)
+    read: list[Path] = []
+    sizes_b = made.sizes_b
+    monkeypatch.setattr(made, "sizes_b", lambda at: read.append(at) or sizes_b(at))
+    newest = build().folder_of(commit(a__py="3\n"))
+    assert {used, new, newest} < {*read}
+    assert old not in read
+
+
 def test_what_a_killed_build_left_is_removed_and_built_anew(
     commit: Commit, build: Callable[..., Builds], tmp_path: Path
 ):
