@@ -4,6 +4,10 @@
 repository whose ``uv.lock`` has these packages, builds its first commit so that uv's cache has
 their wheels, and then commits in turn whose lock is the same and whose lock is another with the
 same packages. A line for each build is appended to FILE. uv finds packages as its own settings say.
+
+``--code A B`` builds each kind with the worker of both checkouts in turn, and ``--environments N``
+lays out as many that nobody uses, as on a worker that has worked for weeks. Beside the time that a
+build took stands the processor time, which others on the machine disturb less: builds give way.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from shutil import copytree
 from tempfile import TemporaryDirectory
 
 from builders.repository import git
@@ -39,6 +44,9 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--requires", nargs="+", default=["torch==2.13.0"])
+    parser.add_argument("--code", nargs="+", type=Path, default=[Path.cwd()])
+    parser.add_argument("--environments", type=int, default=0)
+    parser.add_argument("--kinds", nargs="+", default=["seen lock", "new lock"])
     options = parser.parse_args()
     with TemporaryDirectory() as name, options.file.open("a", encoding="utf-8") as out:
         folder = Path(name)
@@ -46,17 +54,59 @@ def main() -> None:
         origin.mkdir()
         git(origin, "init", "--quiet", "--initial-branch=main")
         lock(origin, options.requires)
-        repository = Repository.model_validate({"git": str(origin), "install": "uv-sync"})
-        builds = Builds(folder / "builds", {"measured": repository}, sys.executable, KEEP_B)
-        kinds = ["first", *("seen lock", "new lock") * options.rounds]
-        for number, kind in enumerate(kinds):
+        workers = {code: worker(code, folder) for code in options.code}
+        turns = [(kind, code) for kind in options.kinds for code in options.code]
+        turns += reversed(turns)
+        for number, (kind, code) in enumerate(
+            [("first", options.code[0]), *turns * options.rounds]
+        ):
             commit = change(origin, number, new_lock=kind == "new lock")
-            from_s = time.monotonic()
-            builds.folder_of(commit)
-            row = {"kind": kind, "took_s": round(time.monotonic() - from_s, 3)}
+            took = ask(workers[code], commit)
+            row = {"kind": kind, "code": git(code, "rev-parse", "--short", "HEAD"), **took}
             row |= {"at": datetime.now(UTC).isoformat(), "load": os.getloadavg()[0]}
-            out.write(json.dumps(row | {"requires": options.requires}) + "\n")
+            row |= {"environments": options.environments, "requires": options.requires}
+            out.write(json.dumps(row) + "\n")
             print(row, flush=True)
+            if kind == "first":
+                lay_out(folder / "builds" / "environments", options.environments)
+
+
+def worker(code: Path, folder: Path) -> subprocess.Popen[str]:
+    """A process that builds, with the code of a checkout, the commits that it reads."""
+    command = [sys.executable, __file__, "--worker", str(folder)]
+    path = {"PYTHONPATH": f"{code.resolve()}:{code.resolve() / 'tests'}"}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env=os.environ | path, text=True, stdin=pipe, stdout=pipe)
+
+
+def ask(process: subprocess.Popen[str], commit: str) -> dict[str, float]:
+    """Have a commit built; give what that took."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{commit}\n")
+    process.stdin.flush()
+    took: dict[str, float] = json.loads(process.stdout.readline())
+    return took
+
+
+def build(folder: Path) -> None:
+    """Build each commit that is asked for, and say what it took, in s."""
+    repository = Repository.model_validate({"git": str(folder / "origin"), "install": "uv-sync"})
+    builds = Builds(folder / "builds", {"measured": repository}, sys.executable, KEEP_B)
+    for line in sys.stdin:
+        from_s, from_cpu = time.monotonic(), os.times()
+        builds.folder_of(line.strip())
+        took_s, cpu = time.monotonic() - from_s, os.times()
+        own, started = sum(cpu[:2]) - sum(from_cpu[:2]), sum(cpu[2:4]) - sum(from_cpu[2:4])
+        took = {"took_s": took_s, "own_cpu_s": own, "commands_cpu_s": started}
+        print(json.dumps({name: round(value, 3) for name, value in took.items()}), flush=True)
+
+
+def lay_out(environments: Path, count: int) -> None:
+    """Copy the environment that is there so many times, by hard links."""
+    [made] = environments.iterdir()
+    for number in range(count):
+        copytree(made, environments / f"{number:032x}", symlinks=True, copy_function=os.link)
 
 
 def lock(origin: Path, requires: list[str]) -> None:
@@ -79,4 +129,7 @@ def change(origin: Path, number: int, *, new_lock: bool) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--worker"]:
+        build(Path(sys.argv[2]))
+    else:
+        main()
