@@ -20,7 +20,14 @@ from service.findings.rules import ACTIVE, DRIFT, REFUTED, ReportedPlace
 from service.history import revisions
 from service.history.queries import name_of
 from service.history.series_history import SeriesHistory
-from service.models import FindingEvent, FindingRow, FindingSeries, FindingState, SeriesRow
+from service.models import (
+    ChangeRow,
+    FindingEvent,
+    FindingRow,
+    FindingSeries,
+    FindingState,
+    SeriesRow,
+)
 from service.schemas.findings import (
     AffectedSeries,
     AttributionView,
@@ -29,6 +36,7 @@ from service.schemas.findings import (
     FindingKind,
     FindingSummary,
     FindingView,
+    NarrowedRange,
 )
 from service.schemas.series import SeriesName
 from service.wording import formats
@@ -53,7 +61,22 @@ def load_finding(session: Session, finding_id: str) -> FindingView:
             FindingEventView(event.at, event.actor, event.action, _detail(event))
             for event in session.scalars(events.order_by(FindingEvent.id))
         ),
+        narrowed=_narrowed(session, row),
     )
+
+
+def _narrowed(session: Session, row: FindingRow) -> NarrowedRange | None:
+    """Where the change of its first series lies now; None if that is where the finding lies."""
+    first = FindingSeries.finding_id == row.id, FindingSeries.place == 0
+    query = (
+        select(ChangeRow.last_good, ChangeRow.first_bad)
+        .join(FindingSeries, FindingSeries.change_id == ChangeRow.id)
+        .where(*first, ChangeRow.present)
+    )
+    placed = session.execute(query).first()
+    if placed is None or tuple(placed) == (row.last_good, row.first_bad):
+        return None
+    return NarrowedRange(*placed)
 
 
 def attribution_of(says: dict[str, Any], stored: dict[str, Any]) -> AttributionView:

@@ -224,6 +224,14 @@ class AttributionView(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class NarrowedRange:
+    """Two revisions between which a change lies."""
+
+    last_good: str
+    first_bad: str
+
+
+@dataclass(frozen=True, slots=True)
 class FindingView:
     """A finding with all that belongs to it."""
 
@@ -232,6 +240,9 @@ class FindingView:
     series: tuple[AffectedSeries, ...]
     """The one that it was opened for, which the attribution is about, first."""
     events: tuple[FindingEventView, ...]
+    narrowed: NarrowedRange | None = None
+    """Where its history puts the change by now, if that is elsewhere than what was measured again
+    side by side: idle workers measure the commits between."""
 
 
 class MorningReport(Document):

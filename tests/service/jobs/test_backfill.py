@@ -163,6 +163,11 @@ def test_the_range_is_halved_until_it_is_one_commit(fleet: Fleet) -> None:
     assert fleet.ends() == (155, 156)
     assert filled == [155, 157, 156]
     assert fleet.fill() is None
+    [finding] = fleet.client.get(f"{API}/findings").json()["items"]
+    ends = {"last_good": commit_of(155), "first_bad": commit_of(156)}
+    assert fleet.client.get(f"{API}/findings/{finding['id']}").json()["narrowed"] == ends
+    said = "By what was measured since, it changed between"
+    assert said in fleet.client.get(f"/findings/{finding['id']}").text
     with fleet.database.reading() as session:
         query = select(Point.revision).order_by(Point.revision_at)
         order = [int(name, 16) for name in session.scalars(query)]
