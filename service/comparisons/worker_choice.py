@@ -62,6 +62,11 @@ def why_unable(
     if unknown := [name for name in named if name not in known]:
         others = seen(known)
         remark = f"; known are {_listed(others)}" if others else ""
+        if dirty := [name for name in unknown if name.endswith("+dirty")]:
+            return (
+                f"No worker has {_listed(dirty, 'or')}: its changes are in no commit. Commit and "
+                "push them, or take them back."
+            )
         return (
             f"No worker has {_listed(unknown, 'or')}{remark}. Deploy it where "
             "THROUGHLINE_WORKER_TARGET says, or correct the name."

@@ -40,6 +40,8 @@ def test_revisions_that_no_worker_has_are_refused_at_once(gate: GateHand) -> Non
         gate, baseline="made-up", contender="so-too"
     )
     assert "No worker has new;" in refusal(gate, contender="new", worker="w1")
+    said = refusal(gate, contender=f"{'1' * 40}+dirty")
+    assert "+dirty: its changes are in no commit. Commit and push them, or take them back." in said
     assert gate.start(contender="older")["worker"] == "w1"
 
 
