@@ -1,6 +1,7 @@
 """A branch of 24 commits is measured night by night as it moves, every part a real process: a
 service, a worker that builds from a bare repository, a child for each measurement. Commit 13 makes
-a step 3 % slower, which opens a finding; `throughline bisect` names it; commit 20 mends it.
+a step 3 % slower, which opens a finding; `throughline bisect` names it; the idle worker measures
+what lies between two nights until the finding's range is one commit; commit 20 mends it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -46,19 +47,23 @@ from service.models import (
     ResultRow,
     Schedule,
     ScheduleRun,
+    Submission,
     WorkerRow,
 )
 
 CHILD = Path(__file__).with_name("simulated_device.py")
 GOOD, BAD = 9, 17
+BETWEEN = [SLOW, GOOD + 1, SLOW - 1]
+"""Medians that the idle worker measures; a night has tried the one that crashes."""
 HEADS = (*range(1, 6), *range(7, GOOD + 1), CRASHING, UNBUILDABLE, *range(BAD, COMMITS + 1))
 """Where main is night by night: of what is pushed in a day only the newest commit is measured."""
 LIMIT_S = 240.0
 """Longest wait for anything, on a busy machine."""
 WORKER = """
 import runpy
+from worker import checkouts
 from worker.targets import builds
-builds.FETCH_EVERY_S = 0.5  # a night takes seconds here
+builds.FETCH_EVERY_S = checkouts.TELL_AGAIN_S = 0.5  # a night takes seconds here
 runpy.run_module("worker", run_name="__main__")
 """
 
@@ -103,6 +108,26 @@ class Team:
         items: list[dict[str, Any]] = self.client.get("/findings").json()["items"]
         return items
 
+    def schedule(self, name: str, hours: int) -> None:
+        """Have main measured each day, the next time so many hours and 20 minutes from now."""
+        at = datetime.now(UTC) + timedelta(hours=hours, minutes=20)
+        asked = {"cron": f"{at:%M} {at:%H} * * *", "suite": "smoke"}
+        body = asked | {"revision_rule": "ref:ours:main"}
+        assert self.client.put(f"/schedules/{name}", json=body).status_code == 200
+
+    def between_nights(self) -> list[str]:
+        """The commits that the worker measured because it was idle, in their order."""
+        query = select(Submission.revision).where(Submission.source == "backfill:nightly")
+        with self.database.reading() as session:
+            return list(session.scalars(query.order_by(Submission.created_at)))
+
+    def narrowed(self, finding: str, good: int, bad: int) -> None:
+        """Wait until what was measured since puts a finding between two commits."""
+        commits = self.history.commits
+        ends = {"last_good": commits[good], "first_bad": commits[bad]}
+        address = f"/findings/{finding}"
+        eventually(lambda: self.client.get(address).json()["narrowed"] == ends, "the backfill")
+
     def ended(self) -> dict[str, set[str]]:
         """How the measurements of each revision ended."""
         query = select(ResultRow.revision, ResultRow.status).distinct()
@@ -118,9 +143,9 @@ def _a_day_earlier(session: Session) -> None:
     for slot in session.scalars(select(ScheduleRun).order_by(ScheduleRun.due_at)):
         slot.due_at -= timedelta(days=1)
         session.flush()
-    for schedule in session.scalars(select(Schedule)):
-        assert schedule.next_due_at is not None
-        schedule.next_due_at -= timedelta(days=1)
+    nightly = session.get_one(Schedule, "nightly")
+    assert nightly.next_due_at is not None
+    nightly.next_due_at -= timedelta(days=1)
 
 
 def eventually(met: Callable[[], bool], what: str) -> None:
@@ -164,7 +189,7 @@ def team(tmp_path: Path, sqlite_url: str) -> Iterator[Team]:
     history.push(0)
     database = Database(sqlite_url)
     with (
-        service_program.serving(sqlite_url, SWEEP_S="0.2") as (address, _),
+        service_program.serving(sqlite_url, SWEEP_S="0.2", BACKFILL="100") as (address, _),
         httpx2.Client(base_url=f"{address}/api/v1", timeout=30) as client,
         working(tmp_path, address, history.origin),
     ):
@@ -177,8 +202,8 @@ def team(tmp_path: Path, sqlite_url: str) -> Iterator[Team]:
 def test_the_slow_commit_of_a_branch_is_found_named_and_mended(
     team: Team, forks: ForkServer
 ) -> None:
-    nightly = {"cron": "0 2 * * *", "suite": "smoke", "revision_rule": "ref:ours:main"}
-    assert team.client.put("/schedules/nightly", json=nightly).status_code == 200
+    team.schedule("nightly", hours=12)
+    team.schedule("soon", hours=0)
     commits = team.history.commits
     for number in HEADS:
         if number == MENDED:
@@ -186,6 +211,10 @@ def test_the_slow_commit_of_a_branch_is_found_named_and_mended(
             assert (finding["state"], finding["cause"]) == ("open", "code")
             assert (finding["last_good"], finding["first_bad"]) == (commits[GOOD], commits[BAD])
             said = bisect(team, forks, finding["id"])
+            assert not team.between_nights(), "a schedule is soon to need the worker"
+            assert team.client.delete("/schedules/soon").status_code == 204
+            team.narrowed(finding["id"], SLOW - 1, SLOW)
+            assert team.between_nights() == [commits[place] for place in BETWEEN]
         team.night_at(number)
     [mended] = team.findings()
     assert (mended["id"], mended["state"]) == (finding["id"], "resolved")
