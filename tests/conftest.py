@@ -75,9 +75,10 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _unsynced() -> None:
-    from builders.unsynced import apply
+    from builders import compiled_once, unsynced
 
-    apply()
+    unsynced.apply()
+    compiled_once.apply()
 
 
 @pytest.fixture(scope="session")
