@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
@@ -30,6 +31,7 @@ _LARGEST_ANSWER_B = 32 * 2**20
 _API = "/api/v1"
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 _BOUNDS = http_exchange.Bounds(_LARGEST_ANSWER_B, _WHOLE_S)
+_FOLLOWING = replace(_BOUNDS, follows=True)
 T = TypeVar("T")
 Parameters = Mapping[str, str | int | float | None]
 
@@ -104,7 +106,7 @@ class ServiceClient:
 
     def trace(self, result_id: str) -> bytes:
         """The profiler's trace of a result, as it is kept."""
-        return self._get(f"results/{_named(result_id)}/trace").content
+        return self._send("GET", f"results/{_named(result_id)}/trace", _FOLLOWING).content
 
     def comparison(
         self,
@@ -205,10 +207,12 @@ class ServiceClient:
         given = {name: value for name, value in (parameters or {}).items() if value is not None}
         return self._send("GET", path, params=given)
 
-    def _send(self, method: str, path: str, **what: Any) -> httpx2.Response:
+    def _send(
+        self, method: str, path: str, bounds: http_exchange.Bounds = _BOUNDS, **what: Any
+    ) -> httpx2.Response:
         """Send a request; anything but a success ends the command with one sentence."""
         try:
-            answer = self._exchange.ask(method, path, _BOUNDS, **what)
+            answer = self._exchange.ask(method, path, bounds, **what)
         except httpx2.ConnectError as error:
             raise Away(
                 f"No Throughline service answers at {self.url}. "
