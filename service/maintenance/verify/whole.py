@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState
 from service.database.session import now_of
+from benchmarks.artifact_kinds import ArtifactKind
 from service.history.artifacts import ArtifactStore
 from service.jobs import eligibility
 from service.maintenance.verify.agreement import ROWS
@@ -69,6 +70,8 @@ def every_artifact(session: Session, artifacts: ArtifactStore) -> Iterator[Breac
     for kind, result_id, digest, size_b in session.execute(names.order_by(own.result_id)).all():
         body = artifacts.get(digest)
         subject = f"the {kind} of result {result_id}"
+        if kind not in set(ArtifactKind):
+            yield Breach(2, subject, "There is no such kind.")
         if body is None:
             yield Breach(2, subject, "It is not among the artifacts.")
         elif hashlib.sha256(body).hexdigest() != digest or len(body) != size_b:
