@@ -1,4 +1,4 @@
-"""Checks several rows together: devices, labels, groups, schedules, traces, missing parts."""
+"""Checks several rows together: devices, labels, groups, schedules, artifacts, missing parts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from benchmarks.artifact_kinds import ArtifactKind
 from benchmarks.contracts import AttemptState
 from service.database.session import now_of
-from benchmarks.artifact_kinds import ArtifactKind
 from service.history.artifacts import ArtifactStore
 from service.jobs import eligibility
 from service.maintenance.verify.agreement import ROWS
