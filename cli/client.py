@@ -31,7 +31,6 @@ _LARGEST_ANSWER_B = 32 * 2**20
 _API = "/api/v1"
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 _BOUNDS = http_exchange.Bounds(_LARGEST_ANSWER_B, _WHOLE_S)
-_FOLLOWING = replace(_BOUNDS, follows=True)
 T = TypeVar("T")
 Parameters = Mapping[str, str | int | float | None]
 
@@ -106,7 +105,7 @@ class ServiceClient:
 
     def trace(self, result_id: str) -> bytes:
         """The profiler's trace of a result, as it is kept."""
-        return self._send("GET", f"results/{_named(result_id)}/trace", _FOLLOWING).content
+        return self._send("GET", f"results/{_named(result_id)}/trace", follows=True).content
 
     def comparison(
         self,
@@ -208,9 +207,10 @@ class ServiceClient:
         return self._send("GET", path, params=given)
 
     def _send(
-        self, method: str, path: str, bounds: http_exchange.Bounds = _BOUNDS, **what: Any
+        self, method: str, path: str, *, follows: bool = False, **what: Any
     ) -> httpx2.Response:
         """Send a request; anything but a success ends the command with one sentence."""
+        bounds = replace(_BOUNDS, follows=follows)
         try:
             answer = self._exchange.ask(method, path, bounds, **what)
         except httpx2.ConnectError as error:
