@@ -5,12 +5,8 @@ from __future__ import annotations
 import zlib
 from pathlib import Path
 
-LIMIT_B = 8 * 2**20
-"""A trace that travels to the service is at most so large, compressed: room for some 500,000
-events, where a step of the U-Net has 19,000 on a CPU. It unpacks to some 130 MB, and a viewer in a
-browser does not take much more. Five steps each of SYNTH and FULL of the `tiny` presets on a CPU
-have 0.5 MB (nanoGPT), 0.9 MB (ResNet-50) and 3.1 MB (U-Net)."""
-GZIP = "application/gzip"
+from benchmarks.artifact_kinds import LIMIT_B
+
 _GZIPPED = 31
 """What zlib calls a gzip header and trailer around its largest window."""
 _LOOKED_AT_B = 64

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
@@ -104,7 +105,7 @@ class ServiceClient:
 
     def trace(self, result_id: str) -> bytes:
         """The profiler's trace of a result, as it is kept."""
-        return self._get(f"results/{_named(result_id)}/trace").content
+        return self._send("GET", f"results/{_named(result_id)}/trace", follows=True).content
 
     def comparison(
         self,
@@ -205,10 +206,13 @@ class ServiceClient:
         given = {name: value for name, value in (parameters or {}).items() if value is not None}
         return self._send("GET", path, params=given)
 
-    def _send(self, method: str, path: str, **what: Any) -> httpx2.Response:
+    def _send(
+        self, method: str, path: str, *, follows: bool = False, **what: Any
+    ) -> httpx2.Response:
         """Send a request; anything but a success ends the command with one sentence."""
+        bounds = replace(_BOUNDS, follows=follows)
         try:
-            answer = self._exchange.ask(method, path, _BOUNDS, **what)
+            answer = self._exchange.ask(method, path, bounds, **what)
         except httpx2.ConnectError as error:
             raise Away(
                 f"No Throughline service answers at {self.url}. "

@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from cli.exits import Exit, Stop
-from cli.foreign_points import of_file
+from cli.foreign_points import readable
 from service.schemas.measured_elsewhere import ForeignPoint
+from service.wording.formats import duration
 from worker.child import process_tree
+
+if TYPE_CHECKING:
+    from cli.formats import FormatRead
 
 LAST_LINES = 20
 """Of what a command said that failed."""
@@ -44,6 +48,8 @@ class ForeignCommand:
     format_name: str | None
     output: Path | None
     """The file that it writes, seen from its folder; None: it prints them."""
+    timeout_s: float
+    """After which it is ended with all that it started."""
 
     def measure(self, folder: Path) -> tuple[str, tuple[ForeignPoint, ...]]:
         """Run it once in ``folder``, without a shell; the format and the points.
@@ -58,12 +64,18 @@ class ForeignCommand:
             self._run(folder, printed)
             numbers = printed if self.output is None else folder / self.output
             try:
-                read = of_file(numbers, self.format_name)
+                read = self._read(numbers)
             except Stop as stop:
                 where = "What the command printed" if self.output is None else str(numbers)
                 why = stop.sentence.removeprefix(f"{numbers}: ")
                 raise CommandFailed(f"{where}: {why}") from stop
             return read.format, read.points
+
+    def _read(self, numbers: Path) -> FormatRead:
+        from cli import formats  # noqa: PLC0415 - only this command needs its readers
+
+        with readable():
+            return formats.read(numbers, self.format_name)
 
     def _run(self, folder: Path, printed: Path) -> None:
         mark = uuid.uuid4().hex
@@ -82,23 +94,29 @@ class ForeignCommand:
                 raise CommandFailed(
                     f"{self.words[0]} cannot be run in {folder}: {error.strerror}."
                 ) from error
-            code = _ended(child, process_tree.Tree.of(child.pid, mark))
-            if code == 0:
+            fault = self._fault(child, process_tree.Tree.of(child.pid, mark))
+            if fault is None:
                 return
             said = [*_last_lines(out), *_last_lines(err)][-LAST_LINES:]
-            ended = f"signal {-code}" if code < 0 else str(code)
-            sentence = f"{' '.join(self.words)} ended with {ended} in {folder}; nothing was kept."
+            sentence = f"{' '.join(self.words)} {fault} in {folder}; nothing was kept."
             raise CommandFailed("\n".join([sentence, *said]))
 
+    def _fault(self, child: subprocess.Popen[bytes], tree: process_tree.Tree) -> str | None:
+        """Wait for a command, and say what is wrong with its end.
 
-def _ended(child: subprocess.Popen[bytes], tree: process_tree.Tree) -> int:
-    """Wait for a command; whoever interrupts this ends it with all that it started."""
-    try:
-        return child.wait()
-    except BaseException:
-        process_tree.end(tree, GRACE_S, KILL_S)
-        child.wait()
-        raise
+        Its time-out, or whoever interrupts this, ends it with all that it started.
+        """
+        try:
+            code = child.wait(self.timeout_s)
+        except BaseException as interruption:
+            process_tree.end(tree, GRACE_S, KILL_S)
+            child.wait()
+            if isinstance(interruption, subprocess.TimeoutExpired):
+                return f"was ended after its --timeout of {duration(self.timeout_s)}"
+            raise
+        if code == 0:
+            return None
+        return f"ended with signal {-code}" if code < 0 else f"ended with {code}"
 
 
 def _last_lines(stream: BinaryIO) -> list[str]:

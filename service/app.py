@@ -9,6 +9,7 @@ from datetime import timedelta
 import anyio.to_thread
 from fastapi import FastAPI
 
+from benchmarks.artifact_kinds import ArtifactKind
 from benchmarks.version import installed
 from service.api.openapi import DescribedApi
 from service.api.routes import ROUTES
@@ -105,7 +106,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     tokens = 2 * settings.threads + 4
     anyio.to_thread.current_default_thread_limiter().total_tokens = tokens
     unasked = Unasked(settings.bisections, settings.backfill)
-    kept = timedelta(days=settings.traces_days) if settings.traces_days else None
+    days = {ArtifactKind.TRACE: settings.traces_days, ArtifactKind.LOG: settings.logs_days}
+    kept = {kind: timedelta(days=count) for kind, count in days.items() if count}
     background = Background(
         app.state.database,
         app.state.terms,

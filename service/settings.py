@@ -79,10 +79,14 @@ class Settings(BaseSettings):
     public_badges: bool = False
     """Whether the badges of pinned series need no token."""
     artifacts: str | None = None
-    """Folder of the profilers' traces, or ``s3://bucket/prefix``; without it a folder beside the
+    """Folder of traces and logs, or ``s3://bucket/prefix``; without it a folder beside the
     database."""
+    artifacts_direct: bool = False
+    """Whether readers fetch them from the bucket itself, by addresses that are good for minutes."""
     traces_days: Annotated[int, Field(ge=0, le=36_500)] = 90
     """For how many days traces are kept; 0: for good."""
+    logs_days: Annotated[int, Field(ge=0, le=36_500)] = 30
+    """For how many days the logs of failures are kept; 0: for good."""
     outbox: Path | None = None
     """The TOML file that names the sinks of events; without it nobody is told."""
     bodies_limit_b: Annotated[int, Field(ge=1)] = 256 * 2**20

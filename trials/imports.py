@@ -24,6 +24,7 @@ from builders.postgres_server import DURABLE, running
 
 from cli import foreign_points
 from cli.client import ServiceClient
+from cli.staging import Staging
 from service.schemas.measured_elsewhere import ForeignPoint
 from trials.live_service import here, service_and_workers
 
@@ -72,8 +73,8 @@ def trial(benchmarks: int, commits: int) -> dict[str, Any]:
     points = [ForeignPoint.model_validate(one) for one in history(benchmarks, commits)]
     with httpx2.Client(base_url=f"{here(PORT)}/api/v1/", timeout=120) as client:
         from_s = time.monotonic()
-        with ServiceClient(here(PORT), token="") as importer:
-            foreign_points.send(importer, "trial", None, points)
+        with ServiceClient(here(PORT), token="") as importer, Staging(points) as staged:
+            foreign_points.send(importer, "trial", None, staged)
         imported_s = time.monotonic() - from_s
         listed = get(client, f"series?limit={benchmarks}")["items"]
         series = {one["id"]: int(one["case"]["workload"][-3:]) for one in listed}

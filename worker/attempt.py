@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
 
 from benchmarks import contracts
+from benchmarks.artifact_kinds import ArtifactKind
 from worker.client import ClientError, ServiceAway, ServiceClient, Ticket
 from worker.device.usable import Unusable
 from worker.heartbeat import Cause, Heartbeat
@@ -15,6 +17,9 @@ from worker.stop import Patience, Stop
 from worker.supervisor import Interrupted
 
 log = logging.getLogger(__name__)
+
+LOG_B = 4 * 2**20
+"""Of what an attempt writes to standard error the last bytes are kept, for one that fails."""
 
 
 class Attempt:
@@ -27,8 +32,8 @@ class Attempt:
         self._stop = stop
         self.isolated = False
         """True if the job was given up only because the service could not be reached."""
-        self.trace = b""
-        """The profiler's, if the job asked for it and it could be had."""
+        self._trace = b""
+        self._log = bytearray()
         self.unusable = ""
         """The reason why the device cannot be used, if the job was given up for it."""
 
@@ -45,11 +50,21 @@ class Attempt:
         self._heart.tell(progress)
 
     def hear(self, text: bytes) -> None:
-        """Nobody listens: a failed result carries the end of it."""
+        """Keep it for the log of a failure."""
+        self._log += text
+        del self._log[:-LOG_B]
 
     def keep(self, trace: bytes) -> None:
         """Have ``trace`` sent after the result."""
-        self.trace = trace
+        self._trace = trace
+
+    def artifacts(self, result: contracts.Result) -> dict[ArtifactKind, bytes]:
+        """What follows ``result``: the trace, and the log of a failure that has only its end."""
+        files = {ArtifactKind.TRACE: self._trace} if self._trace else {}
+        cut = len(self._log.strip()) > len(result.log_tail.encode())
+        if result.status is not contracts.Status.OK and cut:
+            files[ArtifactKind.LOG] = gzip.compress(self._log, mtime=0)
+        return files
 
     def run(
         self, client: ServiceClient, runner: Runner, patience: Patience, delivery: Delivery

@@ -10,8 +10,8 @@ import httpx2
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
+from benchmarks.artifact_kinds import GZIP, ArtifactKind
 from benchmarks.contracts import Claim, CommitRange, Heartbeat, Id, Lease, Renewal, Secret, Worker
-from benchmarks.trace_file import GZIP
 from worker.http_exchange import Bounds, Exchange, GoesOn, always
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class _Posted(BaseModel):
 
 
 class _Kept(BaseModel):
-    """The service's word that it has a trace for good."""
+    """The service's word that it has an artifact for good."""
 
     result_id: Id
 
@@ -159,9 +159,11 @@ class ServiceClient:
         """Deliver a result; returns once the service has it for good."""
         self._post(_for(ticket, "result", body), _Posted, goes_on)
 
-    def post_trace(self, ticket: Ticket, body: bytes, goes_on: GoesOn = always) -> None:
-        """Deliver the trace of a result; returns once the service has it for good."""
-        self._post(_for(ticket, "trace", body, kind=GZIP), _Kept, goes_on)
+    def post_artifact(
+        self, ticket: Ticket, kind: ArtifactKind, body: bytes, goes_on: GoesOn = always
+    ) -> None:
+        """Deliver the trace or log of a result; returns once the service has it for good."""
+        self._post(_for(ticket, kind.value, body, kind=GZIP), _Kept, goes_on)
 
     def release(self, ticket: Ticket, reason: str, goes_on: GoesOn = always) -> None:
         """Give the job back unharmed, so that another worker may have it at once."""

@@ -50,6 +50,8 @@ class Bounds:
     """From looking up the address to the last byte, without the time to send a body."""
     goes_on: GoesOn = always
     """Asked while it runs; false ends it."""
+    follows: bool = False
+    """Whether an answer may name another address, which is then asked without the token."""
 
 
 class Exchange:
@@ -97,13 +99,14 @@ class Exchange:
         upload_s = int(request.headers.get("Content-Length", 0)) / SLOWEST_UPLOAD_B_S
         try:
             with anyio.fail_after(bounds.whole_s + upload_s):
-                return await self._read(request, bounds.answer_b)
+                return await self._read(request, bounds)
         except TimeoutError:
             sentence = f"its answer was not complete after {bounds.whole_s + upload_s:.0f} s"
             raise TooSlow(sentence) from None
 
-    async def _read(self, request: httpx2.Request, most_b: int) -> httpx2.Response:
-        answer = await self._http.send(request, stream=True)
+    async def _read(self, request: httpx2.Request, bounds: Bounds) -> httpx2.Response:
+        most_b = bounds.answer_b
+        answer = await self._http.send(request, stream=True, follow_redirects=bounds.follows)
         try:
             if answer.headers.get("Content-Encoding", "identity") != "identity":
                 raise TooLarge("its answer is packed, though that was not asked for")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
+from benchmarks.artifact_kinds import ArtifactKind
 from benchmarks.contracts import Claim, CommitRange, Lease, Result, Status, Worker
 from worker.attempt import Attempt, summary
 from worker.checkouts import Checkouts, Deployments
@@ -188,19 +190,22 @@ class Loop:
             self._unusable = attempt.unusable
             if attempt.isolated:
                 self._isolated = ticket
-            if result is not None and self._send(ticket, result, attempt.trace) is Answer.REJECTED:
+            files = attempt.artifacts(result) if result is not None else {}
+            if result is not None and self._send(ticket, result, files) is Answer.REJECTED:
                 sentence = (
                     "The service refused this job's result; the worker keeps it in its folder "
                     f"{self._settings.folder / 'spool' / 'rejected'}."
                 )
-                self._send(ticket, without_numbers(lease.spec, Status.INFRA_ERROR, sentence))
-        self._delivery.traces()
+                self._send(ticket, without_numbers(lease.spec, Status.INFRA_ERROR, sentence), {})
+        self._delivery.artifacts()
 
-    def _send(self, ticket: Ticket, result: Result, trace: bytes = b"") -> Answer | None:
+    def _send(
+        self, ticket: Ticket, result: Result, files: Mapping[ArtifactKind, bytes]
+    ) -> Answer | None:
         entry = self._spool.put(ticket, result.model_dump_json().encode())
         self._journal.settle()
-        if trace:
-            self._spool.put_trace(ticket, trace)
+        for kind, body in files.items():
+            self._spool.put_artifact(ticket, kind, body)
         log.info("%s is finished: %s", ticket, summary(result))
         return self._delivery.deliver(entry)
 

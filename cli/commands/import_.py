@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,11 +15,13 @@ from cli.client import ServiceClient
 from cli.exits import Exit, Stop
 from cli.output.console import paper, table
 from cli.output.lines import remark, say
+from cli.revision import Version
+from cli.staging import Staging
 from service.schemas.measured_elsewhere import ForeignPoint
 from service.wording import formats as words
 
 if TYPE_CHECKING:
-    from cli.formats import FormatRead
+    from cli.formats import Reading
 
 
 def import_(
@@ -44,52 +47,74 @@ def import_(
 
     The same files may be imported again: points that are known change nothing.
     """
-    by_source: dict[str, list[ForeignPoint]] = {}
-    for path in files:
-        one = foreign_points.of_file(path, format_name)
-        _tell(one, path)
-        named = _with_revision(one.points, revision)
-        by_source.setdefault(source or one.format, []).extend(named)
-    if dry_run:
-        _print(by_source)
-        return
-    with ServiceClient(url) as client:
-        for name, points in by_source.items():
-            done = foreign_points.send(client, name, project, points)
-            say(f"{name}: {done.new:,} new and {done.known:,} known points.")
+    with ExitStack() as closing:
+        by_source: dict[str, Staging] = {}
+        for path in files:
+            reading = _begun(path, format_name)
+            name = source or reading.format
+            if name not in by_source:
+                by_source[name] = closing.enter_context(Staging())
+            _stage(by_source[name], reading, path, revision)
+        if dry_run:
+            _print(by_source)
+            return
+        with ServiceClient(url) as client:
+            for name, points in by_source.items():
+                new = foreign_points.send(client, name, project, points)
+                say(f"{name}: {new:,} new and {points.count - new:,} known points.")
 
 
-def _tell(one: FormatRead, path: Path) -> None:
-    remark(f"{path}: {words.counted(len(one.points), 'point')} of {one.format}.")
+def _begun(path: Path, format_name: str | None) -> Reading:
+    from cli import formats
+
+    with foreign_points.readable():
+        return formats.begin(path, format_name)
+
+
+def _stage(points: Staging, reading: Reading, path: Path, revision: str | None) -> None:
+    """Put all points of a file with the others, before any is sent."""
+    before, nameless = points.count, points.nameless
+    try:
+        with foreign_points.readable():
+            for point in _with_revision(reading.points, revision):
+                points.add(point)
+    except sqlite3.OperationalError as error:
+        raise Stop(
+            f"The points do not fit into the folder for temporary files ({error}): set TMPDIR."
+        ) from error
+    count, nameless = points.count - before, points.nameless - nameless
+    _tell(reading, path, count)
+    if nameless:
+        raise Stop(
+            f"{nameless:,} of {words.counted(count, 'point')} name no commit: say which one "
+            "with --revision, or --revision HEAD for the one checked out here.",
+            Exit.USAGE,
+        )
+
+
+def _tell(one: Reading, path: Path, count: int) -> None:
+    remark(f"{path}: {words.counted(count, 'point')} of {one.format}.")
     if one.losses:
         remark(f"{one.format} does not say: {', '.join(one.losses)}.")
     for note in one.notes:
         remark(f"Note: {note}.")
 
 
-def _with_revision(points: Sequence[ForeignPoint], revision: str | None) -> Iterator[ForeignPoint]:
-    nameless = sum(point.revision is None for point in points)
-    if nameless and revision is None:
-        raise Stop(
-            f"{nameless:,} of {words.counted(len(points), 'point')} name no commit: say which one "
-            "with --revision, or --revision HEAD for the one checked out here.",
-            Exit.USAGE,
-        )
-    version = foreign_points.named(revision, Path.cwd()) if nameless and revision else None
+def _with_revision(points: Iterable[ForeignPoint], revision: str | None) -> Iterator[ForeignPoint]:
+    version: Version | None = None
     for point in points:
-        lacks = point.revision is None and version is not None
-        yield foreign_points.at_revision(point, version) if lacks and version else point
+        if point.revision is None and revision:
+            version = version or foreign_points.named(revision, Path.cwd())
+            yield foreign_points.at_revision(point, version)
+        else:
+            yield point
 
 
-def _print(by_source: dict[str, list[ForeignPoint]]) -> None:
+def _print(by_source: dict[str, Staging]) -> None:
     drawn = table("source", "benchmark", "metric", "points", "commits", right=["points", "commits"])
     for name, points in by_source.items():
-        count = Counter((one.benchmark, one.metric) for one in points)
-        for (benchmark, metric), number in sorted(count.items()):
-            commits = {
-                one.revision for one in points if (one.benchmark, one.metric) == (benchmark, metric)
-            }
-            drawn.add_row(name, benchmark, metric, f"{number:,}", f"{len(commits):,}")
+        for benchmark, metric, number, commits in points.benchmarks():
+            drawn.add_row(name, benchmark, metric, f"{number:,}", f"{commits:,}")
     paper().print(drawn)
-    total = sum(map(len, by_source.values()))
+    total = sum(points.count for points in by_source.values())
     say(f"{words.counted(total, 'point')} would be imported; nothing was sent.")

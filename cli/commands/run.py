@@ -18,6 +18,7 @@ from cli.gate import forms
 from cli.gate.order import Inconclusive, checked
 from cli.gate.run import exit_code
 from cli.output.lines import remark, say
+from cli.staging import Staging
 
 COMMAND = GateCommand
 
@@ -35,6 +36,9 @@ def run(
     repeat: Annotated[
         int, typer.Option(min=1, max=50, help="Processes; each gives one sample.")
     ] = 1,
+    timeout: Annotated[
+        str, typer.Option(metavar="1h", help="Longest time of a process, which is then ended.")
+    ] = "1h",
     revision: Annotated[
         str | None,
         typer.Option("--revision", "-r", help="What is measured; by default the commit here."),
@@ -65,8 +69,8 @@ def run(
     A command that fails ends with 1, its last lines, and nothing kept.
     """
     interrupts.as_ctrl_c()
-    measuring = ForeignCommand(tuple(command), format_name, output)
     try:
+        measuring = ForeignCommand(tuple(command), format_name, output, seconds(timeout))
         if against is None:
             _keep(measuring, repeat, revision, source, project, url)
             return
@@ -91,14 +95,14 @@ def _keep(
     version = foreign_points.named(revision or "HEAD", here)
     runs = []
     for number in range(1, repeat + 1):
-        format_name, points = command.measure(here)
-        runs.append(points)
+        format_name, measured = command.measure(here)
+        runs.append(measured)
         if repeat > 1:
             remark(f"Process {number} of {repeat} has ended.")
-    points_here = [foreign_points.at_revision(point, version) for point in together(runs)]
-    with ServiceClient(url) as client:
-        done = foreign_points.send(client, source or format_name, project, points_here)
-    say(f"{done.new} new points at {version.revision}, {done.known} known.")
+    kept = (foreign_points.at_revision(point, version) for point in together(runs))
+    with ServiceClient(url) as client, Staging(kept) as points:
+        new = foreign_points.send(client, source or format_name, project, points)
+    say(f"{new} new points at {version.revision}, {points.count - new} known.")
 
 
 def _compare(

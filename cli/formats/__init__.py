@@ -6,18 +6,28 @@ recognised and what it cannot say. Nothing here knows the service.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from cli.formats.checks import check
-from cli.formats.format import Format, FormatRead, Loss
+from cli.formats.checks import checked
+from cli.formats.format import Format, FormatRead, Loss, Reading
 from cli.formats.known import FORMATS
 from cli.formats.problem import FormatError
 from cli.formats.source import Source
 from service.schemas.measured_elsewhere import ForeignPoint
 
-__all__ = ["FORMATS", "Format", "FormatError", "FormatRead", "Loss", "read", "write"]
+__all__ = [
+    "FORMATS",
+    "Format",
+    "FormatError",
+    "FormatRead",
+    "Loss",
+    "Reading",
+    "begin",
+    "read",
+    "write",
+]
 
 
 def read(path: Path, format: str | None = None) -> FormatRead:  # noqa: A002 - as --format
@@ -27,6 +37,16 @@ def read(path: Path, format: str | None = None) -> FormatRead:  # noqa: A002 - a
         FormatError: there is no such format, or anything in the file is wrong: nothing is read
             by halves.
     """
+    reading = begin(path, format)
+    return FormatRead(tuple(reading.points), reading.format, reading.losses, reading.notes)
+
+
+def begin(path: Path, format: str | None = None) -> Reading:  # noqa: A002
+    """Begin to read points, one at a time: CSV, JSON lines and Parquet are never in memory whole.
+
+    Raises:
+        FormatError: as `read`; what is wrong later in the file is said when its point is taken.
+    """
     source = Source(path)
     used = _named(format, FORMATS) if format else _alike(source)
     if used is None:
@@ -35,12 +55,17 @@ def read(path: Path, format: str | None = None) -> FormatRead:  # noqa: A002 - a
         other = _alike(source)
         alike = f" It looks like {other.title}." if other else ""
         raise FormatError(f"is not {used.title}, which is known by: {used.mark}.{alike}", path)
-    points = tuple(used.reader.read(source))
-    notes = tuple(f"{count:,} {what}" for what, count in source.tally.items())
-    if not points:
-        raise FormatError("; ".join(["holds no point", *notes]) + ".", path)
-    check(points, path)
-    return FormatRead(points, used.name, tuple(loss for loss in Loss if loss in used.silent), notes)
+    losses = tuple(loss for loss in Loss if loss in used.silent)
+    return Reading(_points(used, source), used.name, losses, source)
+
+
+def _points(used: Format, source: Source) -> Iterator[ForeignPoint]:
+    some = False
+    for point in checked(used.reader.read(source), source.path):
+        some = True
+        yield point
+    if not some:
+        raise FormatError("; ".join(["holds no point", *source.notes]) + ".", source.path)
 
 
 def write(points: Iterable[ForeignPoint], format: str, stream: BinaryIO) -> None:  # noqa: A002

@@ -32,7 +32,7 @@ _FORMULA = re.compile(r"'*[=+@\t-]")
 
 def recognises(source: Source) -> bool:
     """True for text whose first line names ``benchmark``, ``metric`` and ``values``."""
-    return has_needed(name.strip() for name in source.text.partition("\n")[0].split(","))
+    return has_needed(name.strip() for name in next(source.lines(), "").split(","))
 
 
 def read(source: Source) -> Iterator[ForeignPoint]:
@@ -51,7 +51,7 @@ def read(source: Source) -> Iterator[ForeignPoint]:
 
 def _rows(source: Source) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(LARGEST)  # else 131,072 characters, which 10,000 samples exceed
-    reader = csv.reader(io.StringIO(source.text, newline=""), strict=True)
+    reader = csv.reader(source.lines(newline=""), strict=True)
     try:
         for cells in reader:
             if cells:

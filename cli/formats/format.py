@@ -66,3 +66,18 @@ class FormatRead:
     """What the format cannot say, in the order of `Loss`."""
     notes: tuple[str, ...]
     """What gave no point, or was thinned, one clause each."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The points of a file that is being read."""
+
+    points: Iterator[ForeignPoint]
+    format: str
+    losses: tuple[Loss, ...]
+    source: Source
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What gave no point, or was thinned, so far."""
+        return self.source.notes

@@ -20,7 +20,7 @@ _HIGHER: Final = frozenset({"benchmarkjs", "benchmarkluau", "pytest", "customBig
 
 def recognises(source: Source) -> bool:
     """True for ``window.BENCHMARK_DATA =``, or an object with ``lastUpdate`` and ``entries``."""
-    return bool(_ASSIGNED.match(source.text)) or source.has("lastUpdate", "entries")
+    return bool(_ASSIGNED.match(source.opening)) or source.has("lastUpdate", "entries")
 
 
 def read(source: Source) -> Iterator[ForeignPoint]:
@@ -38,9 +38,10 @@ def read(source: Source) -> Iterator[ForeignPoint]:
 
 
 def _document(source: Source) -> Node:
-    start = _ASSIGNED.match(source.text)
-    if not start:
+    if not _ASSIGNED.match(source.opening):
         return source.require_document()
+    start = _ASSIGNED.match(source.text)
+    assert start
     # Blanks in place of the assignment keep lines and columns of errors as they are in the file.
     blanked = re.sub(r"[^\n]", " ", start.group()) + source.text[start.end() :]
     return parsed(blanked.rstrip().removesuffix(";"), source.path)

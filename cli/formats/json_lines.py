@@ -20,7 +20,7 @@ def recognises(source: Source) -> bool:
 
 def read(source: Source) -> Iterator[ForeignPoint]:
     """One point for each line."""
-    for row in source.lines():
+    for row in source.rows():
         refuse_unknown((key for key, _ in row.items()), row)
         yield point_of(source, row)
 

@@ -40,6 +40,7 @@ FORMATS: Final = (
         criterion,
         silent=_COMMIT | {Loss.TIME, Loss.MACHINE},
     ),
+    Format("csv", "CSV", _ROW, csv_file, writer=csv_file.write),
     Format(
         "mlperf", "MLPerf log", "a line with `:::MLLOG`", mlperf, _COMMIT | _GUESSED | {Loss.BOUNDS}
     ),
@@ -93,7 +94,6 @@ FORMATS: Final = (
         torchbench,
         silent=_GUESSED | {Loss.SAMPLES, Loss.BOUNDS, Loss.TIME, Loss.COMMIT_TIME},
     ),
-    Format("csv", "CSV", _ROW, csv_file, writer=csv_file.write),
     Format(
         "bmf",
         "Bencher Metric Format",

@@ -14,7 +14,7 @@ from cli.formats.problem import FormatError
 from cli.formats.source import Source, parsed
 from service.schemas.measured_elsewhere import ForeignPoint
 
-_MARK: Final = re.compile(r"^[^{\n]*:::MLLOG (?=\{)", re.MULTILINE)
+_MARK: Final = re.compile(r"[^{\n]*:::MLLOG (?=\{)")
 _SETTINGS: Final = re.compile(
     r"global_batch_size|gradient_accumulation_steps|max_sequence_length|opt_"
 )
@@ -25,7 +25,7 @@ Events = dict[str, list[Node]]
 
 def recognises(source: Source) -> bool:
     """True for text with a line of ``:::MLLOG``."""
-    return _MARK.search(source.text) is not None
+    return any(map(_MARK.match, source.lines()))
 
 
 def read(source: Source) -> Iterator[ForeignPoint]:
@@ -54,9 +54,11 @@ def read(source: Source) -> Iterator[ForeignPoint]:
 
 def _events(source: Source) -> Events:
     found: Events = defaultdict(list)
-    for number, line in enumerate(source.text.split("\n"), start=1):
+    for number, line in enumerate(source.lines(), start=1):
         if mark := _MARK.match(line):
-            event = parsed(" " * mark.end() + line[mark.end() :], source.path, number)
+            event = parsed(
+                " " * mark.end() + line[mark.end() :].removesuffix("\n"), source.path, number
+            )
             found[event["key"].text()].append(event)
     return found
 

@@ -32,7 +32,7 @@ MOST_UNPACKED: Final = 2**30
 
 def recognises(source: Source) -> bool:
     """True for a file that begins with ``PAR1``."""
-    return source.content.startswith(b"PAR1")
+    return source.opening.startswith("PAR1")
 
 
 def _pyarrow() -> tuple[ModuleType, ModuleType]:
@@ -50,23 +50,27 @@ def read(source: Source) -> Iterator[ForeignPoint]:
     """One point for each row."""
     pa, pq = _pyarrow()
     try:
-        file, top = _opened(pa, pq, source), Node(None, source.path)
-        number = 0
-        for batch in file.iter_batches(batch_size=8192):
-            names = batch.schema.names
-            columns = [_cells(pa, name, batch.column(name), top) for name in names]
-            for cells in zip(*columns, strict=True):
-                number += 1
-                yield _point(source, number, dict(zip(names, cells, strict=True)))
+        with source.opened(source.path) as packed:
+            yield from _points(pa, _opened(pq, source, packed), source)
     except (pa.ArrowException, OSError) as problem:
         raise FormatError(
             f"is no whole Parquet file ({type(problem).__name__}).", source.path
         ) from None
 
 
-def _opened(pa: ModuleType, pq: ModuleType, source: Source) -> Any:
+def _points(pa: ModuleType, file: Any, source: Source) -> Iterator[ForeignPoint]:
+    number, top = 0, Node(None, source.path)
+    for batch in file.iter_batches(batch_size=8192):
+        names = batch.schema.names
+        columns = [_cells(pa, name, batch.column(name), top) for name in names]
+        for cells in zip(*columns, strict=True):
+            number += 1
+            yield _point(source, number, dict(zip(names, cells, strict=True)))
+
+
+def _opened(pq: ModuleType, source: Source, packed: BinaryIO) -> Any:
     """The file, so that a text that many rows share takes memory once."""
-    packed, top = pa.BufferReader(source.content), Node(None, source.path)
+    top = Node(None, source.path)
     _check_size(pq.read_metadata(packed), top)
     schema = pq.read_schema(packed)
     refuse_unknown(schema.names, top)

@@ -48,7 +48,7 @@ def read(source: Source) -> Iterator[ForeignPoint]:
 
 def _records(source: Source) -> Iterator[Node]:
     if source.first_line is not None and source.first_line is not source.document:
-        return source.lines()
+        return source.rows()
     document = source.require_document()
     return document.elements() if isinstance(document.value, list) else iter([document])
 

@@ -327,15 +327,16 @@ def _results() -> None:
         postgresql_where=sa.text("counted"),
     )
     op.create_table(
-        "traces",
+        "artifacts",
         sa.Column("result_id", sa.String(32), nullable=False),
+        sa.Column("kind", sa.String(16), nullable=False),
         sa.Column("digest", sa.String(64), nullable=False),
         sa.Column("size_b", sa.Integer(), nullable=False),
         sa.Column("received_at", NOW, nullable=False),
-        sa.ForeignKeyConstraint(["result_id"], ["results.id"], name="fk_traces_result_id"),
-        sa.PrimaryKeyConstraint("result_id", name="pk_traces"),
+        sa.ForeignKeyConstraint(["result_id"], ["results.id"], name="fk_artifacts_result_id"),
+        sa.PrimaryKeyConstraint("result_id", "kind", name="pk_artifacts"),
     )
-    op.create_index("ix_traces_digest", "traces", ["digest"])
+    op.create_index("ix_artifacts_digest", "artifacts", ["digest"])
     op.create_table(
         "exclusions",
         sa.Column("id", sa.String(32), nullable=False),
@@ -945,15 +946,15 @@ REFUSALS = {
     "jobs": "a job cannot go this way",
     "attempts": "an attempt cannot go this way",
     "results": "a stored result stays as it is",
-    "traces": "a stored trace stays as it is",
+    "artifacts": "a stored artifact stays as it is",
     "imported_points": "an imported point is kept",
     "job_events": "the log only grows",
     "audit_events": "the audit log only grows",
 }
-FROZEN = ("results", "traces", "job_events", "audit_events")
+FROZEN = ("results", "artifacts", "job_events", "audit_events")
 """Tables whose rows are never changed."""
 KEPT = ("jobs", "attempts", "results", "imported_points", "job_events", "audit_events")
-"""Tables whose rows are never deleted. A trace may be: its measurement stays."""
+"""Tables whose rows are never deleted. An artifact may be: its measurement stays."""
 
 
 def guards(kind: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import anyio.to_thread
 from fastapi import Depends, Header, Path, Request, Response
@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
 from benchmarks import trace_file
+from benchmarks.artifact_kinds import GZIP, LIMIT_B, ArtifactKind
 from benchmarks.contracts import Claim, Contract, Heartbeat, Lease, Line, Renewal, Result, Secret
 from service import comparisons
 from service.api.dependencies import Caller, Id, LeaseTerms
@@ -25,8 +26,8 @@ from service.api.router import noun
 from service.auth.permissions import Permission, needs
 from service.database.session import Database, now_of
 from service.errors import Fenced, Invalid
-from service.history import traces
-from service.history.types import KeptTrace
+from service.history import attachments
+from service.history.types import KeptArtifact
 from service.http.long_poll import pauses
 from service.http.problems import answer
 from service.http.strict_route import Plain, WorkerRoute, takes
@@ -50,7 +51,6 @@ AttemptHolder = Annotated[Holder, Depends(get_holder)]
 
 _ATTEMPT = "/jobs/{job_id}/attempts/{number}"
 _FENCED = problems(409)
-_TRACE = {"type": "string", "format": "binary", "minLength": 1, "maxLength": trace_file.LIMIT_B}
 
 
 class Release(Contract):
@@ -59,8 +59,8 @@ class Release(Contract):
     reason: Line = ""
 
 
-class PostedTrace(BaseModel):
-    """A trace that is stored."""
+class PostedArtifact(BaseModel):
+    """A trace or log that is stored."""
 
     result_id: str
     """The result that it belongs to."""
@@ -72,6 +72,18 @@ class Posted(BaseModel):
 
     id: str
     counted: bool
+
+
+_PACKED = {"type": "string", "format": "binary", "minLength": 1, "maxLength": LIMIT_B}
+_POSTED_FILE: Any = {
+    "status_code": 201,
+    "response_model": PostedArtifact,
+    "responses": {
+        200: {"description": "Posted before.", "model": PostedArtifact},
+        **problems(404, 409),
+    },
+    "openapi_extra": {"requestBody": {"required": True, "content": {GZIP: {"schema": _PACKED}}}},
+}
 
 
 @router.post(
@@ -153,17 +165,9 @@ async def post_result(result: Result, holder: AttemptHolder, request: Request) -
     return _written(Posted(id=completion.result_id, counted=True), status)
 
 
-@router.post(
-    f"{_ATTEMPT}/trace",
-    status_code=201,
-    response_model=PostedTrace,
-    responses={200: {"description": "Posted before.", "model": PostedTrace}, **problems(404, 409)},
-    openapi_extra={
-        "requestBody": {"required": True, "content": {trace_file.GZIP: {"schema": _TRACE}}}
-    },
-)
+@router.post(f"{_ATTEMPT}/trace", **_POSTED_FILE)
 @needs(Permission.WORK)
-@takes(trace_file.GZIP, trace_file.LIMIT_B)
+@takes(GZIP, LIMIT_B)
 async def post_trace(holder: AttemptHolder, request: Request) -> Response:
     """Deliver the profiler's trace of a result that was taken: JSON packed with gzip.
 
@@ -173,21 +177,39 @@ async def post_trace(holder: AttemptHolder, request: Request) -> Response:
     body = await request.body()
     if flaw := trace_file.flaw(body):
         raise Invalid(flaw)
+    return await _keep(ArtifactKind.TRACE, body, holder, request)
 
+
+@router.post(f"{_ATTEMPT}/log", **_POSTED_FILE)
+@needs(Permission.WORK)
+@takes(GZIP, LIMIT_B)
+async def post_log(holder: AttemptHolder, request: Request) -> Response:
+    """Deliver the whole log of a result that was taken, packed with gzip.
+
+    201 the first time, 200 for the same log again; 409 for an attempt from which no result was
+    taken, and for another log of one that has one.
+    """
+    body = await request.body()
+    if not body.startswith(b"\x1f\x8b"):
+        raise Invalid("The log is not packed with gzip.")
+    return await _keep(ArtifactKind.LOG, body, holder, request)
+
+
+async def _keep(kind: ArtifactKind, body: bytes, holder: Holder, request: Request) -> Response:
     digest, artifacts = hashlib.sha256(body).hexdigest(), request.app.state.artifacts
 
     def check(session: Session) -> None:
-        attempts.taken_from(session, holder)
+        attempts.taken_from(session, holder, kind)
 
-    def work(session: Session) -> KeptTrace:
-        result_id = attempts.taken_from(session, holder)
-        return traces.keep_trace(session, result_id, digest, len(body), now_of(session))
+    def work(session: Session) -> KeptArtifact:
+        result_id = attempts.taken_from(session, holder, kind)
+        return attachments.keep(session, result_id, kind, digest, len(body), now_of(session))
 
     # The body before its row, and only of whoever may have one kept; the look locks its rows.
     await _database(request).run(check, write=True)
     await anyio.to_thread.run_sync(artifacts.put, digest, body)
     kept = await _database(request).run(work, write=True)
-    posted = PostedTrace(result_id=kept.result_id, size_b=kept.size_b)
+    posted = PostedArtifact(result_id=kept.result_id, size_b=kept.size_b)
     return _written(posted, 201 if kept.created else 200)
 
 

@@ -6,16 +6,19 @@ from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Query, Request, Response
+from fastapi.responses import RedirectResponse
 from pydantic import StringConstraints, TypeAdapter
+from sqlalchemy.orm import Session
 
+from benchmarks.artifact_kinds import GZIP, ArtifactKind
 from benchmarks.contracts import Contract, Line, Name, Revision, Status
-from benchmarks.trace_file import GZIP
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Now
 from service.api.findings import Actor
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
-from service.history import exclusions, queries, replicates, traces
+from service.history import attachments, exclusions, queries, replicates
+from service.history.artifacts import ArtifactStore
 from service.history.exclusions import ExclusionView
 from service.history.types import ResultSummary, StoredResult
 from service.jobs import suggestions
@@ -76,7 +79,7 @@ def read_result(result_id: Id, session: DatabaseSession) -> Response:
     parts = tuple(replicates.part_of(session, result_id))
     stored = suggestions.advised(session, replace(loaded, parts=parts))
     # Written here, where few at once do: the values of a large result are gone when others begin.
-    written = _WRITTEN.dump_json(traces.with_trace(session, stored))
+    written = _WRITTEN.dump_json(attachments.with_artifacts(session, stored))
     return Response(written, media_type="application/json")
 
 
@@ -89,10 +92,35 @@ def read_result(result_id: Id, session: DatabaseSession) -> Response:
 def read_trace(request: Request, result_id: Id, session: DatabaseSession) -> Response:
     """Download the profiler's Chrome trace of a result, JSON packed with gzip.
 
-    404 where there is none. Of a case with several replicates the first one's result has it.
+    404 where there is none. Of a case with several replicates the first one's result has it. With
+    `THROUGHLINE_ARTIFACTS_DIRECT` 307 names its address in the bucket, which is good for minutes.
     """
-    body = traces.load_trace(session, request.app.state.artifacts, result_id)
-    name = f'attachment; filename="trace-{result_id}.json.gz"'
+    return _artifact(request, session, result_id, ArtifactKind.TRACE, "json")
+
+
+@router.get(
+    "/{result_id}/log",
+    response_class=Response,
+    responses={200: {"content": {GZIP: {"schema": _BINARY}}}, **problems(404)},
+)
+@needs(Permission.READ)
+def read_log(request: Request, result_id: Id, session: DatabaseSession) -> Response:
+    """Download the whole log of a failed result, packed with gzip; or 307, as for a trace.
+
+    404 where `log_tail` has all of it.
+    """
+    return _artifact(request, session, result_id, ArtifactKind.LOG, "txt")
+
+
+def _artifact(
+    request: Request, session: Session, result_id: str, kind: ArtifactKind, ending: str
+) -> Response:
+    digest = attachments.digest_of(session, result_id, kind)
+    store: ArtifactStore = request.app.state.artifacts
+    if request.app.state.settings.artifacts_direct and (address := store.address(digest)):
+        return RedirectResponse(address, 307)
+    name = f'attachment; filename="{kind}-{result_id}.{ending}.gz"'
+    body = attachments.load(store, digest, kind)
     return Response(body, media_type=GZIP, headers={"Content-Disposition": name})
 
 

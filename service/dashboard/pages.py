@@ -31,10 +31,10 @@ from service.dashboard.query_params import CasesAddress, JobsAddress, RunAddress
 from service.dashboard.rendering import COUNTED, page_router, partial, render, render_error
 from service.errors import NotFound
 from service.history import exclusions, imports, replicates
+from service.history.attachments import with_artifacts
 from service.history.failing import failing_cases
 from service.history.queries import load_result, newest_series, usual_metric, with_latest
 from service.history.run_noise import spreads_of
-from service.history.traces import with_trace
 from service.jobs import schedules, suggestions, views, workers
 from service.jobs.types import Terms
 from service.models import Job, Point
@@ -131,7 +131,7 @@ def show_run(
     if (series_id := imports.series_of_point(session, result_id)) is not None:
         return RedirectResponse(f"/series/{series_id}#points", 303)
     measured = replicates.with_others(session, load_result(session, result_id))
-    stored = with_trace(session, suggestions.advised(session, measured))
+    stored = with_artifacts(session, suggestions.advised(session, measured))
     result = stored.result
     drawable = figures.drawable(result)
     of_case = queries.of_case(session, stored.job_id)

@@ -33,8 +33,8 @@ class TraceState:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptTrace:
-    """A trace that was delivered."""
+class KeptArtifact:
+    """A trace or log that was delivered."""
 
     result_id: str
     size_b: int
@@ -60,7 +60,9 @@ class StoredResult:
     received_at: datetime
     result: Result
     trace: TraceState | None = None
-    """The profiler's trace, where `with_trace` has looked for it and somebody asked for one."""
+    """The profiler's trace, where `with_artifacts` has looked for it and somebody asked for one."""
+    log_size_b: int | None = None
+    """Bytes of its whole log, compressed, if it failed and `log_tail` is only the end."""
     project: str = ""
     parts: tuple[str, ...] = ()
     """The results of the replicates that are one point with it, itself among them."""

@@ -10,6 +10,7 @@ from typing import Any, cast
 from sqlalchemy import Table, bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
+from benchmarks.artifact_kinds import ArtifactKind
 from benchmarks.contracts import (
     AttemptState,
     JobSpec,
@@ -207,8 +208,8 @@ def check_size(spec: JobSpec, result: Result, document: bytes) -> None:
         raise Invalid(f"The result is too large. {too_large}")
 
 
-def taken_from(session: Session, holder: Holder) -> str:
-    """The result that was taken from an attempt, to which its trace is to be added.
+def taken_from(session: Session, holder: Holder, kind: ArtifactKind) -> str:
+    """The result that was taken from an attempt, to which its trace or log is to be added.
 
     Raises:
         NotFound: there is no such attempt.
@@ -221,8 +222,8 @@ def taken_from(session: Session, holder: Holder) -> str:
     )
     result_id = session.execute(taken).scalar()
     if result_id is None:
-        raise Fenced("No result was taken from this attempt, so none can have a trace.")
-    if not held.spec.protocol.trace:
+        raise Fenced(f"No result was taken from this attempt, so none can have a {kind}.")
+    if kind is ArtifactKind.TRACE and not held.spec.protocol.trace:
         raise Conflict("Nobody asked for a trace of what this attempt measured.")
     return result_id
 

@@ -1,16 +1,18 @@
-"""Deletes traces that are older than they are kept, and artifacts that nothing names."""
+"""Deletes artifacts that are older than their kind is kept, or that nothing names."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from datetime import timedelta
 from itertools import islice
 
 from sqlalchemy import delete, select
 
+from benchmarks.artifact_kinds import ArtifactKind
 from service.database.session import Database, now_of
 from service.history.artifacts import ArtifactStore
-from service.models import TraceRow
+from service.models import ArtifactRow
 
 EVERY_S = 3_600.0
 UNNAMED = timedelta(hours=2)
@@ -22,8 +24,10 @@ _AT_ONCE = 200
 class ArtifactCleanup:
     """Cleans up once an hour; several replicas may do so at once."""
 
-    def __init__(self, database: Database, store: ArtifactStore, kept: timedelta | None) -> None:
-        """``kept``: for how long traces stay; None: for good."""
+    def __init__(
+        self, database: Database, store: ArtifactStore, kept: Mapping[ArtifactKind, timedelta]
+    ) -> None:
+        """``kept``: for how long each kind stays; one that is missing stays for good."""
         self._database = database
         self._store = store
         self._kept = kept
@@ -44,12 +48,12 @@ class ArtifactCleanup:
         found = self._store.older_than(UNNAMED)
         while some := list(islice(found, _AT_ONCE)):
             with self._database.reading() as session:
-                named = select(TraceRow.digest).where(TraceRow.digest.in_(some))
+                named = select(ArtifactRow.digest).where(ArtifactRow.digest.in_(some))
                 kept = set(session.scalars(named))
             for digest in some:
                 if digest not in kept:
                     self._store.delete(digest, UNNAMED)
-        if self._kept is not None:
+        for kind, lasts in self._kept.items():
             with self._database.writing() as session:
-                old = TraceRow.received_at < now_of(session) - self._kept
-                session.execute(delete(TraceRow).where(old))
+                old = ArtifactRow.received_at < now_of(session) - lasts
+                session.execute(delete(ArtifactRow).where(ArtifactRow.kind == kind, old))

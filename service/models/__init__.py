@@ -20,6 +20,7 @@ from service.models.jobs import (
 from service.models.outbox import DeliveryRow, ForgeComment, OutboxEvent
 from service.models.probes import WriteProbe
 from service.models.results import (
+    ArtifactRow,
     CommitRangeRow,
     EnvironmentRow,
     ImportedPoint,
@@ -27,7 +28,6 @@ from service.models.results import (
     ResultRow,
     Revision,
     SeriesRow,
-    TraceRow,
 )
 from service.models.schedules import Schedule, ScheduleRun
 from service.models.thresholds import ThresholdRow
@@ -39,6 +39,7 @@ from service.schemas.outbox import DeliveryState, EventKind
 __all__ = [
     "NAMING",
     "AnalysisRow",
+    "ArtifactRow",
     "Attempt",
     "AuditEvent",
     "Base",
@@ -82,7 +83,6 @@ __all__ = [
     "Submission",
     "ThresholdRow",
     "TokenRow",
-    "TraceRow",
     "UtcDateTime",
     "WorkerRow",
     "WriteProbe",

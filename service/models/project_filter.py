@@ -51,7 +51,7 @@ THROUGH: Mapping[type[models.Base], tuple[_Column, ...]] = {
     ),
     models.SettledWindow: (models.SettledWindow.series_id, models.SeriesRow.id),
     models.ScheduleRun: (models.ScheduleRun.schedule, models.Schedule.name),
-    models.TraceRow: (models.TraceRow.result_id, models.ResultRow.id),
+    models.ArtifactRow: (models.ArtifactRow.result_id, models.ResultRow.id),
     models.ComparisonJob: (models.ComparisonJob.comparison_id, models.ComparisonRow.id),
 }
 """What is of whoever owns what it belongs to: its column, and the owner's, or those of several. A

@@ -107,13 +107,15 @@ FAILED = text(f"results.{_FAILED}")
 """Condition on results, in the words of the index that finds them."""
 
 
-class TraceRow(Base):
-    """The profiler's trace of a result, as its worker sent it."""
+class ArtifactRow(Base):
+    """A file that belongs to a result, as its worker sent it."""
 
-    __tablename__ = "traces"
+    __tablename__ = "artifacts"
     result_id: Mapped[str] = mapped_column(ForeignKey("results.id"), primary_key=True)
+    kind: Mapped[str] = mapped_column(String(16), primary_key=True)
+    """An `ArtifactKind`."""
     digest: Mapped[str] = mapped_column(String(64))
-    """SHA-256 of the trace, JSON packed with gzip: the artifact of that name."""
+    """SHA-256 of the file, which is packed with gzip: its name among the artifacts."""
     size_b: Mapped[int]
     received_at: Mapped[datetime]
     __table_args__ = (Index(None, "digest"),)

@@ -96,8 +96,14 @@ class Hand:
         return self.tell(lease, "result", result.model_dump(mode="json"))
 
     def post_trace(self, lease: Lease, body: bytes, **headers: str) -> Any:
+        return self._post_artifact("trace", lease, body, **headers)
+
+    def post_log(self, lease: Lease, body: bytes, **headers: str) -> Any:
+        return self._post_artifact("log", lease, body, **headers)
+
+    def _post_artifact(self, kind: str, lease: Lease, body: bytes, **headers: str) -> Any:
         all_headers = {"Lease-Secret": lease.secret, "Content-Type": "application/gzip", **headers}
-        where = f"/api/v1/jobs/{lease.job_id}/attempts/{lease.attempt}/trace"
+        where = f"/api/v1/jobs/{lease.job_id}/attempts/{lease.attempt}/{kind}"
         return self.client.post(where, content=body, headers=all_headers)
 
     def measure(self, values: tuple[float, ...] = (100.0, 101.0, 99.0), **more: Any) -> str:

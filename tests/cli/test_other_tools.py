@@ -127,6 +127,20 @@ def test_a_wrong_file_imports_nothing(service: Service, folder: Path) -> None:
     assert service.points() == []
 
 
+def test_the_last_row_is_wrong_and_nothing_is_imported(service: Service, folder: Path) -> None:
+    rows = "".join(f"a{number},time,s,1,v1\n" for number in range(2_500))
+    head = "benchmark,metric,unit,value,revision\n"
+    for last, said in (
+        ("b,time,s,fast,v1", "line 2502: 'fast'"),
+        ("a7,time,s,2,v1", "is there tw"),
+    ):
+        (folder / "long.csv").write_text(f"{head}{rows}{last}\n")
+        done = service.ask("import", "long.csv")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert said in done.stderr
+    assert service.points() == []
+
+
 def test_another_unit_is_refused_with_a_sentence(service: Service, folder: Path) -> None:
     service.ask("import", write(folder), "-r", "v1", "--source", "mine")
     body = {
@@ -218,6 +232,23 @@ def test_whoever_ends_it_ends_all_that_the_command_started(tmp_path: Path) -> No
         assert running.wait(30) != 0
     gone, _ = psutil.wait_procs(seen, timeout=10)
     assert gone == seen
+
+
+def test_a_command_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    words = ["run", "--timeout", "0.3s", "-r", "r1", "--", "sh", "-c", "echo begun; sleep 1004; :"]
+    done = subprocess.run(
+        [sys.executable, "-m", "cli", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    said = done.stderr.replace("\u00a0", " ")
+    assert "sleep 1004; : was ended after its --timeout of 0.3 s in " in said
+    assert said.endswith("; nothing was kept.\nbegun\n")
+    sleeping = [one.info["cmdline"] for one in psutil.process_iter(["cmdline"])]
+    assert ["sleep", "1004"] not in sleeping
 
 
 def _sleeps(process: psutil.Process) -> bool:

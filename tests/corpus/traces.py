@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from builders.traces import a_trace_file
 from corpus.case import GZIP, JSON, Case
 
-from benchmarks.trace_file import LIMIT_B
+from benchmarks.artifact_kinds import LIMIT_B
 
 TARGET = "/jobs/{job}/attempts/{number}/trace"
 _GOOD = a_trace_file()

@@ -50,7 +50,7 @@ def test_every_route_is_plain_or_waits_without_the_database() -> None:
     ]
     assert len(routes) == len(ROUTES)
     waiting = [route for route in routes if inspect.iscoroutinefunction(route.endpoint)]
-    work = {"claim_job", "start", "heartbeat", "post_result", "post_trace", "release"}
+    work = {"claim_job", "start", "heartbeat", "post_result", "post_trace", "post_log", "release"}
     assert {route.name for route in waiting} == {*work, "read_submission", "read_health"}
     for route in waiting:
         asked = inspect.signature(route.endpoint).parameters

@@ -6,6 +6,7 @@ every direction. Each address is asked for in both, and what it costs is compare
 
 from __future__ import annotations
 
+import gzip
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -120,6 +121,7 @@ def measured(
     if number != STEADY:
         return {}
     assert hand.post_trace(lease, a_trace_file()).status_code == 201
+    assert hand.post_log(lease, gzip.compress(b"a log")).status_code == 201
     stored = client.get(f"{API}/results?revision={body['revision']}").json()["items"][0]
     whole = client.get(f"{API}/results/{stored['id']}").json()
     return {

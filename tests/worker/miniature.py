@@ -48,6 +48,7 @@ class Miniature:
     beats: list[Heartbeat] = field(default_factory=list)
     results: list[bytes] = field(default_factory=list)
     traces: list[bytes] = field(default_factory=list)
+    logs: list[bytes] = field(default_factory=list)
     lose: int = 0
     """Take so many traces and let the answers be lost behind a proxy."""
     released: list[str] = field(default_factory=list)
@@ -122,6 +123,10 @@ class Miniature:
         self.lose -= 1
         if self.lose >= 0:
             return 502, ""
+        return 201, json.dumps({"result_id": job, "size_b": len(body)})
+
+    def _log(self, job: str, body: bytes) -> tuple[int, str]:
+        self.logs.append(body)
         return 201, json.dumps({"result_id": job, "size_b": len(body)})
 
     def _release(self, job: str, body: bytes) -> tuple[int, str]:

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.artifact_kinds import ArtifactKind
 from benchmarks.contracts import Status
 from benchmarks.diagnosis.merge import merge
 from tests.worker.miniature import Miniature, eventually, name_of
 from worker.client import Fenced, Refused, ServiceAway, Ticket
 from worker.outbox import trace, upload
-from worker.outbox.spool import MOST_TRACES, Spool
+from worker.outbox.spool import MOST_ARTIFACTS, Spool
 from worker.result_builder import without_numbers
 from worker.runner import Runner
 from worker.supervisor import Station
@@ -40,6 +41,21 @@ def test_a_trace_follows_its_result(worker, service: Miniature, settings):
     assert paths.index("result") < paths.index("trace")
 
 
+def test_the_whole_log_of_a_failure_follows_where_its_result_has_only_the_end(
+    worker, service: Miniature, settings
+):
+    for workload in ("dirty", "fail", "ok"):
+        service.submit(workload)
+    with worker():
+        eventually(lambda: len(service.results) == 3 and service.logs)
+    (log,) = service.logs
+    said = b"first \xff\x00 line\n" + "é".encode() * 30_000 + b"\x00\nend\n"
+    assert gzip.decompress(log) == said
+    paths = [path.rpartition("/")[2] for _, path in service.requests]
+    assert paths.index("result") < paths.index("log")
+    assert not list((settings.folder / "spool").glob("*.log"))
+
+
 def test_a_job_that_asks_for_no_trace_has_none(worker, service: Miniature):
     service.submit("traced", protocol={"profile": True})
     with worker():
@@ -52,7 +68,7 @@ def test_a_service_that_takes_no_traces_keeps_no_worker_from_measuring(
     worker, service: Miniature, settings, monkeypatch
 ):
     """And what it did not take is there for the next start."""
-    monkeypatch.setattr(upload, "TRACES_PATIENCE_S", 0.1)
+    monkeypatch.setattr(upload, "ARTIFACTS_PATIENCE_S", 0.1)
     for _ in range(2):
         service.submit("traced", protocol=TRACED)
     service.deaf_to = "/trace"
@@ -76,14 +92,14 @@ def test_an_answer_that_is_lost_is_asked_for_again(worker, service: Miniature, s
 @pytest.mark.parametrize("refusal", [Fenced("It is over."), Refused(422, "It is no trace.")])
 def test_a_trace_that_is_not_wanted_is_given_up(tmp_path, refusal, caplog):
     spool = Spool(tmp_path)
-    spool.put_trace(TICKET, GOOD)
+    spool.put_artifact(TICKET, ArtifactKind.TRACE, GOOD)
 
-    def refuse(ticket, body):
+    def refuse(ticket, kind, body):
         raise refusal
 
-    (entry,) = spool.traces()
-    spool.deliver_trace(entry, refuse)
-    assert not list(spool.traces())
+    (entry,) = spool.artifacts()
+    spool.deliver_artifact(entry, refuse)
+    assert not list(spool.artifacts())
     assert f"does not take the trace of job {name_of(1)}" in caplog.text
 
 
@@ -91,18 +107,18 @@ def test_a_trace_waits_for_the_answer_to_its_result(tmp_path):
     spool = Spool(tmp_path)
     entry = spool.put(TICKET, b"{}")
     for ticket in (TICKET, OTHER):
-        spool.put_trace(ticket, GOOD)
-    assert [one.ticket for one in spool.traces()] == [OTHER]
+        spool.put_artifact(ticket, ArtifactKind.TRACE, GOOD)
+    assert [one.ticket for one in spool.artifacts()] == [OTHER]
     spool.deliver(entry, lambda ticket, body: None)
-    assert [one.ticket for one in Spool(tmp_path).traces()] == [TICKET, OTHER]
+    assert [one.ticket for one in Spool(tmp_path).artifacts()] == [TICKET, OTHER]
 
-    def away(ticket, body):
+    def away(ticket, kind, body):
         raise ServiceAway("gone")
 
-    for one in spool.traces():
+    for one in spool.artifacts():
         with pytest.raises(ServiceAway):
-            spool.deliver_trace(one, away)
-    assert len(list(spool.traces())) == 2
+            spool.deliver_artifact(one, away)
+    assert len(list(spool.artifacts())) == 2
     assert all(path.stat().st_mode & 0o077 == 0 for path in tmp_path.glob("*.trace"))
 
 
@@ -112,16 +128,16 @@ def test_a_disk_that_is_full_costs_the_trace_alone(tmp_path, monkeypatch, caplog
 
     monkeypatch.setattr(os, "fsync", full)
     spool = Spool(tmp_path)
-    spool.put_trace(TICKET, GOOD)
+    spool.put_artifact(TICKET, ArtifactKind.TRACE, GOOD)
     assert not list(tmp_path.glob("*.t*"))
     assert f"The trace of job {name_of(1)} (attempt 1) is lost" in caplog.text
 
 
 def test_traces_that_nobody_takes_do_not_fill_the_disk(tmp_path, caplog):
     spool = Spool(tmp_path)
-    for _ in range(MOST_TRACES + 2):
-        spool.put_trace(TICKET, GOOD)
-    assert len(list(spool.traces())) == MOST_TRACES
+    for _ in range(MOST_ARTIFACTS + 2):
+        spool.put_artifact(TICKET, ArtifactKind.TRACE, GOOD)
+    assert len(list(spool.artifacts())) == MOST_ARTIFACTS
     assert caplog.text.count("32 others wait already") == 2
 
 

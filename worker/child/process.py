@@ -37,6 +37,10 @@ class Written:
     """Its end."""
 
 
+Hear = Callable[[bytes], None]
+"""Takes what a child writes to standard error."""
+
+
 class Output:
     """The reading end of a pipe that a child writes to; never blocks, never fills a disk."""
 
@@ -61,12 +65,13 @@ class Output:
         del self._kept[: -self._keep_b]
         return chunk
 
-    def drain(self, limit_b: int) -> Written:
+    def drain(self, limit_b: int, hear: Hear = lambda text: None) -> Written:  # noqa: ARG005
         """Read what dead writers left, up to ``limit_b`` in all, in case one still writes."""
         before_b = -1
         while before_b < self.total_b <= limit_b:
             before_b = self.total_b
-            self.read()
+            if chunk := self.read():
+                hear(chunk)
         return Written(self.total_b, bytes(self._kept))
 
     def close(self) -> None:
@@ -146,6 +151,7 @@ class Child:
         self._pending = b""
         self._event_b = 0
         self.last: Progress | None = None
+        self._hear: Hear = lambda text: None  # noqa: ARG005
         self._stdin: BinaryIO | None = None
         with ExitStack() as undo:
             self._events, theirs = os.pipe()
@@ -212,13 +218,14 @@ class Child:
         self,
         interrupted: Callable[[], Cause | None],
         tell: Callable[[Progress], None],
-        hear: Callable[[bytes], None],
+        hear: Hear,
     ) -> Ending | Excess | Cause:
         """Block until the child exits, or ``interrupted`` gives a reason to end it; it may still
         run then.
 
         ``tell`` gets the child's progress, ``hear`` its standard error.
         """
+        self._hear = hear
         outputs = {output.fd: output for output in (self._stdout, self._stderr)}
         with selectors.DefaultSelector() as selector:
             for number in (self._events, self._exit, *outputs):
@@ -246,7 +253,7 @@ class Child:
         # Collected last: until then its number, which is its session's, cannot be given away.
         code = None if leader_lives else self._process.wait()
         limit_b = self._limits.output_b
-        written = self._stdout.drain(limit_b), self._stderr.drain(limit_b)
+        written = self._stdout.drain(limit_b), self._stderr.drain(limit_b, self._hear)
         return Exit(code, *written, survivors)
 
     def _exceeded(self, heard_at_s: float) -> Ending | Excess | None:

@@ -1,1 +1,1 @@
-"""Results and traces that wait on disk until the service has them."""
+"""Results and their artifacts that wait on disk until the service has them."""

@@ -1,4 +1,4 @@
-"""Finished results, and their traces, on disk until the service has confirmed them."""
+"""Finished results, and their artifacts, on disk until the service has confirmed them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from benchmarks.artifact_kinds import ArtifactKind
 from worker.client import Fenced, Refused, Ticket
 from worker.state_dir import remove, sync_folder, write_durably
 
 log = logging.getLogger(__name__)
 
 _TICKET = TypeAdapter(Ticket)
-MOST_TRACES = 32
-"""Most traces, a quarter of a GiB: traces that a service does not take must not fill the disk."""
+MOST_ARTIFACTS = 32
+"""A quarter of a GiB: what a service does not take must not fill the disk."""
 
 
 class Answer(StrEnum):
@@ -33,12 +34,14 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True)
 class Entry:
-    """One result or trace; the same bytes each time that it is sent."""
+    """One result or artifact; the same bytes each time that it is sent."""
 
     ticket: Ticket
     body: bytes
     path: Path | None
     """None if the disk is full and only this process holds it."""
+    kind: ArtifactKind | None = None
+    """None: it is a result."""
 
 
 class Spool:
@@ -60,15 +63,15 @@ class Spool:
             log.error("The result of %s is only in memory: %s. Free some disk.", ticket, error)
             return Entry(ticket, body, None)
 
-    def put_trace(self, ticket: Ticket, body: bytes) -> None:
-        """Keep the trace of a stored result; with a full disk it is lost."""
-        if len(list(self._folder.glob("*.trace"))) >= MOST_TRACES:
-            log.error("The trace of %s is lost: %d others wait already.", ticket, MOST_TRACES)
+    def put_artifact(self, ticket: Ticket, kind: ArtifactKind, body: bytes) -> None:
+        """Keep an artifact of a stored result; with a full disk it is lost."""
+        if sum(1 for _ in self._artifacts()) >= MOST_ARTIFACTS:
+            log.error("The %s of %s is lost: %d others wait already.", kind, ticket, MOST_ARTIFACTS)
             return
         try:
-            self._write(ticket, body, "trace")
+            self._write(ticket, body, kind)
         except OSError as error:
-            log.error("The trace of %s is lost: %s. Free some disk.", ticket, error)
+            log.error("The %s of %s is lost: %s. Free some disk.", kind, ticket, error)
 
     def _write(self, ticket: Ticket, body: bytes, kind: str) -> Path:
         path = self._folder / f"{time.time_ns():020d}.{kind}"
@@ -78,20 +81,26 @@ class Spool:
 
     def entries(self) -> list[Entry]:
         """List the results to deliver, oldest first; move invalid files to ``rejected``."""
-        return list(self._read("result"))
+        found = map(self._read, sorted(self._folder.glob("*.result")))
+        return [entry for entry in found if entry is not None]
 
-    def traces(self) -> Iterator[Entry]:
-        """Traces of confirmed results, oldest first; read one at a time."""
-        unanswered = {entry.ticket for entry in self._read("result")}
-        return (entry for entry in self._read("trace") if entry.ticket not in unanswered)
+    def artifacts(self) -> Iterator[Entry]:
+        """Artifacts of confirmed results, oldest first; read one at a time."""
+        unanswered = {entry.ticket for entry in self.entries()}
+        entries = (self._read(path, ArtifactKind(path.suffix[1:])) for path in self._artifacts())
+        return (one for one in entries if one is not None and one.ticket not in unanswered)
 
-    def _read(self, kind: str) -> Iterator[Entry]:
-        for path in sorted(self._folder.glob(f"*.{kind}")):
-            head, _, body = path.read_bytes().partition(b"\n")
-            try:
-                yield Entry(_TICKET.validate_json(head), body, path)
-            except ValidationError:
-                self._move_to_rejected(path, f"This file is no spooled {kind}.")
+    def _artifacts(self) -> Iterator[Path]:
+        kinds = {f".{kind}" for kind in ArtifactKind}
+        return (path for path in sorted(self._folder.iterdir()) if path.suffix in kinds)
+
+    def _read(self, path: Path, kind: ArtifactKind | None = None) -> Entry | None:
+        head, _, body = path.read_bytes().partition(b"\n")
+        try:
+            return Entry(_TICKET.validate_json(head), body, path, kind)
+        except ValidationError:
+            self._move_to_rejected(path, f"This file is no spooled {kind or 'result'}.")
+            return None
 
     def deliver(self, entry: Entry, post: Callable[[Ticket, bytes], None]) -> Answer:
         """Send ``entry`` and act on a final answer.
@@ -111,16 +120,20 @@ class Spool:
         self._forget(entry)
         return Answer.COUNTED
 
-    def deliver_trace(self, entry: Entry, post: Callable[[Ticket, bytes], None]) -> None:
-        """Send a trace, or give it up if the service refuses it.
+    def deliver_artifact(
+        self, entry: Entry, post: Callable[[Ticket, ArtifactKind, bytes], None]
+    ) -> None:
+        """Send an artifact, or give it up if the service refuses it.
 
         Raises:
             ServiceAway: there is no answer yet; the entry stays.
         """
+        assert entry.kind
         try:
-            post(entry.ticket, entry.body)
+            post(entry.ticket, entry.kind, entry.body)
         except (Fenced, Refused) as refused:
-            log.error("The service does not take the trace of %s: %s", entry.ticket, refused)
+            sentence = "The service does not take the %s of %s: %s"
+            log.error(sentence, entry.kind, entry.ticket, refused)
         self._forget(entry)
 
     def _forget(self, entry: Entry) -> None:

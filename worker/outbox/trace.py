@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import trace_file
+from benchmarks import artifact_kinds, trace_file
 from benchmarks.contracts import Result, Status
 
 NAME = "trace.json.gz"
@@ -76,7 +76,7 @@ def _read(folder: int) -> bytes | None:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             return None
         with os.fdopen(handle, "rb", closefd=False) as file:
-            return file.read(trace_file.LIMIT_B + 1)
+            return file.read(artifact_kinds.LIMIT_B + 1)
     finally:
         os.close(handle)
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from benchmarks.artifact_kinds import ArtifactKind
 from worker.client import Faulty, Fenced, Refused, ServiceAway, ServiceClient, Ticket
 from worker.outbox.spool import Answer, Entry, Spool
 from worker.stop import Patience
@@ -14,8 +15,8 @@ from worker.stop import Patience
 log = logging.getLogger(__name__)
 
 RELEASE_PATIENCE_S = 5.0
-TRACES_PATIENCE_S = 15.0
-"""For all waiting traces, after each job and at the start; a running request may finish."""
+ARTIFACTS_PATIENCE_S = 15.0
+"""For all waiting artifacts, after each job and at the start; a running request may finish."""
 FAULT_PATIENCE_S = 300.0
 """Longest time that one result is sent again while the service fails at it; other jobs wait."""
 AGAIN_S = 60.0
@@ -63,29 +64,29 @@ class Delivery:
         self._again_at_s = 0.0
 
     def everything(self) -> None:
-        """Deliver what is in the spool, oldest first: results, then traces."""
+        """Deliver what is in the spool, oldest first: results, then artifacts."""
         for entry in self._spool.entries():
             self.deliver(entry)
-        self.traces()
+        self.artifacts()
 
-    def traces(self) -> None:
-        """Deliver traces for a while; the others stay in the spool.
+    def artifacts(self) -> None:
+        """Deliver artifacts for a while; the others stay in the spool.
 
-        A service that takes results and no traces, for lack of disk perhaps, must not stop this
+        A service that takes results and no artifacts, for lack of disk perhaps, must not stop this
         worker from measuring.
         """
-        until_s = time.monotonic() + TRACES_PATIENCE_S
-        for entry in self._spool.traces():
+        until_s = time.monotonic() + ARTIFACTS_PATIENCE_S
+        for entry in self._spool.artifacts():
             try:
-                self._send_trace(entry, until_s)
+                self._send_artifact(entry, until_s)
             except ServiceAway as away:
-                log.warning("The trace of %s is tried again later: %s", entry.ticket, away)
+                log.warning("The %s of %s is sent again later: %s", entry.kind, entry.ticket, away)
                 return
 
-    def _send_trace(self, entry: Entry, until_s: float) -> None:
+    def _send_artifact(self, entry: Entry, until_s: float) -> None:
         self._patience.insist(
             # A request under way may finish: a slow line needs longer.
-            lambda _: self._spool.deliver_trace(entry, self._post_trace),
+            lambda _: self._spool.deliver_artifact(entry, self._post_artifact),
             lambda: self._goes_on() and time.monotonic() < until_s,
         )
 
@@ -140,8 +141,8 @@ class Delivery:
     def _post_result(self, ticket: Ticket, body: bytes) -> None:
         self._client.post_result(ticket, body, self._goes_on)
 
-    def _post_trace(self, ticket: Ticket, body: bytes) -> None:
-        self._client.post_trace(ticket, body, self._goes_on)
+    def _post_artifact(self, ticket: Ticket, kind: ArtifactKind, body: bytes) -> None:
+        self._client.post_artifact(ticket, kind, body, self._goes_on)
 
     def _goes_on(self) -> bool:
         stop = self._patience.stop

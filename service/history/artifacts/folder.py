@@ -52,6 +52,9 @@ class FolderStore:
             return self._place(digest).read_bytes()
         return None
 
+    def address(self, digest: str) -> None:
+        """None: a folder is on no network."""
+
     def older_than(self, age: timedelta) -> Iterator[str]:
         """Name what was not put for that long."""
         for path in self._files():

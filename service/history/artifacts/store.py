@@ -22,6 +22,9 @@ class ArtifactStore(Protocol):
     def get(self, digest: str) -> bytes | None:
         """Give a body; None if it is not there."""
 
+    def address(self, digest: str) -> str | None:
+        """An address at which a reader may fetch it for some minutes; None: it has none."""
+
     def older_than(self, age: timedelta) -> Iterator[str]:
         """Name what was not put for that long."""
 

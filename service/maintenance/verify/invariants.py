@@ -30,7 +30,7 @@ from service.maintenance.verify.statements import ROW_CHECKS
 
 PROMISES = {
     1: "Every accepted job reaches one terminal state, once.",
-    2: "Every answered result is present with its digest, and so is each trace that is kept.",
+    2: "Every answered result is present with its digest, and so is each artifact that is kept.",
     3: "A job has at most one counted result, of its last attempt, from the lease holder.",
     4: "Attempts are 1, 2, 3 ... without a gap.",
     5: "No two leases for one job at once, no two running attempts on one GPU.",
@@ -91,7 +91,7 @@ def _rules(
 ) -> Iterator[Callable[[Session], Iterable[values.Breach]]]:
     yield from _RULES
     if artifacts is not None:
-        yield partial(whole.every_trace, artifacts=artifacts)
+        yield partial(whole.every_artifact, artifacts=artifacts)
 
 
 NAMED = 20
@@ -119,7 +119,7 @@ class _Tally:
 def verify(database: Database, artifacts: ArtifactStore | None = None) -> values.VerificationReport:
     """Check every promise on one unchanging view of ``database``; nothing is written.
 
-    Without ``artifacts`` the bodies of traces are not read.
+    Without ``artifacts`` the bodies of artifacts are not read.
     """
     with database.reading() as session:
         if database.kind == "postgresql":  # SQLite's readers see one moment anyway

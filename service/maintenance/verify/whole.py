@@ -1,4 +1,4 @@
-"""Checks several rows together: devices, labels, groups, schedules, traces, missing parts."""
+"""Checks several rows together: devices, labels, groups, schedules, artifacts, missing parts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from benchmarks.artifact_kinds import ArtifactKind
 from benchmarks.contracts import AttemptState
 from service.database.session import now_of
 from service.history.artifacts import ArtifactStore
@@ -15,7 +16,7 @@ from service.jobs import eligibility
 from service.maintenance.verify.agreement import ROWS
 from service.maintenance.verify.reading import history_of
 from service.maintenance.verify.values import Breach
-from service.models import Attempt, LabelSet, TraceRow, WorkerRow
+from service.models import ArtifactRow, Attempt, LabelSet, WorkerRow
 
 
 def one_job_per_device(session: Session) -> Iterator[Breach]:
@@ -62,12 +63,15 @@ def devices_of_workers(session: Session) -> Iterator[Breach]:
             yield Breach(ROWS, f"workers {name}", f"Its GPU is {gpu_uuid}, unlike in its labels.")
 
 
-def every_trace(session: Session, artifacts: ArtifactStore) -> Iterator[Breach]:
-    """Yield a breach for each trace that differs from its row; one trace at a time is in memory."""
-    names = select(TraceRow.result_id, TraceRow.digest, TraceRow.size_b)
-    for result_id, digest, size_b in session.execute(names.order_by(TraceRow.result_id)).all():
+def every_artifact(session: Session, artifacts: ArtifactStore) -> Iterator[Breach]:
+    """Yield a breach for each artifact that differs from its row; one at a time is in memory."""
+    own = ArtifactRow
+    names = select(own.kind, own.result_id, own.digest, own.size_b)
+    for kind, result_id, digest, size_b in session.execute(names.order_by(own.result_id)).all():
         body = artifacts.get(digest)
-        subject = f"the trace of result {result_id}"
+        subject = f"the {kind} of result {result_id}"
+        if kind not in set(ArtifactKind):
+            yield Breach(2, subject, "There is no such kind.")
         if body is None:
             yield Breach(2, subject, "It is not among the artifacts.")
         elif hashlib.sha256(body).hexdigest() != digest or len(body) != size_b:

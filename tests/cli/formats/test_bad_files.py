@@ -65,6 +65,15 @@ def test_bytes_that_are_no_text(refused: Callable[..., str]) -> None:
     assert refused(b"ab\xff\x00") == "byte 2: is no text in UTF-8."
 
 
+def test_bytes_that_are_no_text_far_inside_a_table(refused: Callable[..., str]) -> None:
+    head, row = b"\xef\xbb\xbfbenchmark,metric,value,revision\n", b"sort,time,1,v%05d\n"
+    content = head + b"".join(row % number for number in range(5_000))
+    assert (
+        refused(content + b"\xe9t\xe9,time,1,v\n") == f"byte {len(content)}: is no text in UTF-8."
+    )
+    assert refused(content + b"\xc3") == f"byte {len(content)}: is no text in UTF-8."
+
+
 @pytest.mark.parametrize("name", JSON_FILES)
 def test_a_json_file_that_was_cut_off(name: str, refused: Callable[..., str]) -> None:
     content = (FIXTURES / name).read_bytes().rstrip()

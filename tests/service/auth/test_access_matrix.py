@@ -5,6 +5,7 @@ The calls come from the API's own description: one without a row here fails.
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -59,7 +60,7 @@ REVISIONS = {"own": "r1", "foreign": "r1-of-theirs"}
 STRANGERS = ("none", "revoked", "expired")
 EVERYBODY = (*STRANGERS, *KINDS, *BOUND)
 ABSENT = "f" * 32
-VERBS = ("start", "heartbeat", "result", "trace", "release")
+VERBS = ("start", "heartbeat", "result", "trace", "log", "release")
 
 
 @dataclass(frozen=True)
@@ -107,11 +108,13 @@ TABLE: dict[str, Row] = {
     "POST /jobs/{job_id}/attempts/{number}/heartbeat": Row(200, 200, 409, FENCED),
     "POST /jobs/{job_id}/attempts/{number}/result": Row(201, 201, 404, FENCED),
     "POST /jobs/{job_id}/attempts/{number}/trace": Row(201, 201, 404, FENCED),
+    "POST /jobs/{job_id}/attempts/{number}/log": Row(201, 201, 404, FENCED),
     "POST /jobs/{job_id}/attempts/{number}/release": Row(204, 204, 409, FENCED),
     "GET /results": Row(),
     "GET /results/{result_id}": one(),
     "GET /results/{result_id}/exclusions": one(),
     "GET /results/{result_id}/trace": one(),
+    "GET /results/{result_id}/log": one(),
     "PUT /results/{result_id}/exclusion": one(),
     "DELETE /results/{result_id}/exclusion": one(),
     "GET /series": Row(),
@@ -308,6 +311,7 @@ class World:
     def _measured(self, thing: str) -> str:
         lease = self._finished(thing)
         answer = self.hands[thing].post_trace(lease, a_trace_file())
+        self.hands[thing].post_log(lease, gzip.compress(b"a log"))
         return str(answer.json()["result_id"])
 
     def _finished(self, thing: str) -> Lease:
@@ -390,7 +394,7 @@ class World:
         if not fresh:
             return ids
         if path.startswith(ATTEMPT):
-            make = self._finished if path.endswith("/trace") else self._lease
+            make = self._finished if path.endswith(("/trace", "/log")) else self._lease
             lease = self._as_admin(lambda: make(thing))
             ids |= {"job_id": lease.job_id, "number": str(lease.attempt), "secret": lease.secret}
         if path.startswith("/tokens/"):
@@ -418,7 +422,7 @@ class World:
         if ATTEMPT in call:
             verb = call.rpartition("/")[2]
             headers = {"Lease-Secret": ids.get("secret", "0" * 64)}
-            if verb == "trace":
+            if verb in ("trace", "log"):
                 typed = headers | {"Content-Type": "application/gzip"}
                 return {"content": a_trace_file(), "headers": typed}
             return {"json": self._told(verb), "headers": headers}

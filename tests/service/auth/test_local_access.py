@@ -37,7 +37,7 @@ def calls(*wanted: Permission) -> list[tuple[str, str]]:
 
 def sent(method: str, path: str) -> dict[str, Any]:
     """A body of the kind that the call takes: nothing else about the request is wrong."""
-    if path.endswith("/trace"):
+    if path.endswith(("/trace", "/log")):
         return {"content": b"", "headers": {"Content-Type": "application/gzip"}}
     return {"json": {}} if method in {"POST", "PUT", "PATCH"} else {}
 

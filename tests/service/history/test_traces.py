@@ -13,19 +13,20 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select, text
 from sqlalchemy.exc import DBAPIError
 
-from benchmarks import trace_file
+from benchmarks.artifact_kinds import LIMIT_B
 from benchmarks.contracts import Case, Direction, Lease, Result, Status
 from service.database.session import Database, now_of
 from service.findings.confirm.start import ask
 from service.history.artifacts.folder import FolderStore
 from service.maintenance.verify import CheckOutcome, verify
-from service.models import ComparisonRow, ConfirmationRow, TraceRow
+from service.models import ArtifactRow, ComparisonRow, ConfirmationRow
 from service.schemas.series import SeriesName
 
 pytestmark = pytest.mark.both_databases
 
 Submit = Callable[..., dict[str, Any]]
 TRACE = a_trace_file()
+LOG = gzip.compress(b"all of it, to the end")
 
 
 def database_of(client: TestClient) -> Database:
@@ -36,7 +37,7 @@ def database_of(client: TestClient) -> Database:
 
 def count(client: TestClient) -> int:
     with database_of(client).reading() as session:
-        return len(session.scalars(select(TraceRow.result_id)).all())
+        return len(session.scalars(select(ArtifactRow.result_id)).all())
 
 
 @pytest.fixture
@@ -136,7 +137,7 @@ def test_what_is_no_trace_is_refused_and_changes_nothing(
     """The corpus has more of them; here they would be kept if they were good."""
     others = (b"", b"{}", TRACE[:10], gzip.compress(b"[]"), gzip.compress(b" " * 2**20 + b"{}"))
     refused = [hand.post_trace(done[0], body) for body in others]
-    refused.append(hand.post_trace(done[0], TRACE + b"\0" * trace_file.LIMIT_B))
+    refused.append(hand.post_trace(done[0], TRACE + b"\0" * LIMIT_B))
     assert [one.status_code for one in refused] == [422] * 5 + [413]
     assert {one.headers["content-type"] for one in refused} == {"application/problem+json"}
     assert count(client) == 0
@@ -157,7 +158,7 @@ def test_a_trace_has_a_content_type_of_its_own(
 def test_the_largest_trace_is_taken(
     client: TestClient, hand: Hand, done: tuple[Lease, str]
 ) -> None:
-    largest = TRACE + b"\0" * (trace_file.LIMIT_B - len(TRACE))
+    largest = TRACE + b"\0" * (LIMIT_B - len(TRACE))
     assert hand.post_trace(done[0], largest).status_code == 201
     assert client.get(f"/api/v1/results/{done[1]}/trace").content == largest
 
@@ -268,16 +269,51 @@ def test_the_database_keeps_a_trace_as_it_is_and_verify_reads_it(
     assert report.findings[1].outcome is CheckOutcome.HELD
     assert not report.warnings
     with pytest.raises(DBAPIError, match="stays as it is"), database.writing() as session:
-        session.execute(text("UPDATE traces SET size_b = 0"))
+        session.execute(text("UPDATE artifacts SET size_b = 0"))
     with database.writing() as session:
-        guard = "" if database.kind == "sqlite" else " ON traces"
-        session.execute(text(f"DROP TRIGGER guard_traces_update{guard}"))
-        session.execute(text("UPDATE traces SET size_b = 1"))
+        guard = "" if database.kind == "sqlite" else " ON artifacts"
+        session.execute(text(f"DROP TRIGGER guard_artifacts_update{guard}"))
+        session.execute(text("UPDATE artifacts SET size_b = 1"))
     report = verify(database, artifacts)
-    assert "guard_traces_update on traces: It is not there" in report.findings[11].sentence
+    assert "guard_artifacts_update on artifacts: It is not there" in report.findings[11].sentence
     assert report.findings[1].outcome is CheckOutcome.BROKEN
     assert "digest or size differs" in report.findings[1].sentence
     with database.writing() as session:
-        session.execute(text("UPDATE traces SET digest = 'x'"))
+        session.execute(text("UPDATE artifacts SET digest = 'x'"))
     report = verify(database, artifacts)
     assert "It is not among the artifacts" in report.findings[1].sentence
+
+
+def test_the_whole_log_of_a_failure_is_kept_beside_its_trace(
+    client: TestClient, hand: Hand, submit: Submit
+) -> None:
+    submit("r1", trace=True)
+    lease = hand.must_claim()
+    assert hand.post_log(lease, LOG).status_code == 409, "no result yet"
+    failed = result_of(lease, status=Status.RUNTIME_ERROR, reason="It broke.", log_tail="the end")
+    result = hand.post(lease, failed).json()["id"]
+    assert client.get(f"/api/v1/results/{result}").json()["log_size_b"] is None
+    missing = client.get(f"/api/v1/results/{result}/log")
+    assert (missing.status_code, "only" in missing.text) == (404, False)
+    assert "has no log but the end of it" in missing.json()["detail"]
+    assert hand.post_log(lease, b"plain").status_code == 422
+    posted = [hand.post_log(lease, LOG).status_code for _ in range(2)]
+    other = hand.post_log(lease, gzip.compress(b"another"))
+    assert (posted, other.status_code) == ([201, 200], 409)
+    assert hand.post_trace(lease, TRACE).status_code == 201
+    given = client.get(f"/api/v1/results/{result}/log")
+    assert given.content == LOG
+    name = f'attachment; filename="log-{result}.txt.gz"'
+    assert given.headers["content-disposition"] == name
+    assert client.get(f"/api/v1/results/{result}/trace").content == TRACE
+    assert client.get(f"/api/v1/results/{result}").json()["log_size_b"] == len(LOG)
+    assert f"/api/v1/results/{result}/log" in client.get(f"/runs/{result}").text
+
+
+def test_a_result_without_a_trace_may_have_a_log(
+    client: TestClient, hand: Hand, submit: Submit
+) -> None:
+    submit("r1")
+    lease = hand.must_claim()
+    hand.post(lease, result_of(lease))
+    assert hand.post_log(lease, LOG).status_code == 201

@@ -32,7 +32,9 @@ def asked(description: Schema) -> Iterator[tuple[str, Schema]]:
                 yield f"{method} {path} {parameter['name']}", parameter["schema"]
             if "requestBody" in operation:
                 content = operation["requestBody"]["content"]
-                kind = "application/gzip" if path.endswith("/trace") else "application/json"
+                kind = (
+                    "application/gzip" if path.endswith(("/trace", "/log")) else "application/json"
+                )
                 assert list(content) == [kind]
                 yield f"{method} {path}", content[kind]["schema"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import shutil
 from collections.abc import Callable
@@ -15,20 +16,21 @@ from builders.traces import a_trace_file
 from fastapi.testclient import TestClient
 from sqlalchemy import select, text
 
+from benchmarks.artifact_kinds import ArtifactKind
 from service.app import create_app
 from service.database.session import Database, now_of
 from service.errors import ArtifactsUnavailable
 from service.history.artifacts.folder import FolderStore
 from service.maintenance.artifact_cleanup import ArtifactCleanup
 from service.maintenance.verify import verify
-from service.models import TraceRow
+from service.models import ArtifactRow
 from service.settings import Settings
 from tests.service.history.artifacts.test_folder import age
 
 pytestmark = pytest.mark.both_databases
 TRACE, ORPHAN = a_trace_file(), b"nobody's"
 DIGEST, OF_ORPHAN = (hashlib.sha256(body).hexdigest() for body in (TRACE, ORPHAN))
-KEPT = timedelta(days=90)
+KEPT = {ArtifactKind.TRACE: timedelta(days=90)}
 
 
 @pytest.fixture
@@ -50,9 +52,9 @@ def result(hand: Hand, submit: Callable[..., dict[str, Any]]) -> str:
 def redate(database: Database, days: float) -> None:
     """Let the trace have come so long ago, as the guard refuses."""
     with database.writing() as session:
-        guard = "" if database.kind == "sqlite" else " ON traces"
-        session.execute(text(f"DROP TRIGGER guard_traces_update{guard}"))
-        for row in session.scalars(select(TraceRow)):
+        guard = "" if database.kind == "sqlite" else " ON artifacts"
+        session.execute(text(f"DROP TRIGGER guard_artifacts_update{guard}"))
+        for row in session.scalars(select(ArtifactRow)):
             row.received_at = now_of(session) - timedelta(days=days)
 
 
@@ -76,7 +78,7 @@ def test_old_traces_go_with_their_artifacts_at_the_next_look(
 ) -> None:
     redate(database, days=91)
     age(store, DIGEST, hours=3)
-    ArtifactCleanup(database, store, None).clean()
+    ArtifactCleanup(database, store, {}).clean()
     assert client.get(f"/api/v1/results/{result}/trace").content == TRACE, "kept for good"
     cleanup = ArtifactCleanup(database, store, KEPT)
     cleanup.clean()
@@ -86,6 +88,24 @@ def test_old_traces_go_with_their_artifacts_at_the_next_look(
     assert store.get(DIGEST) == TRACE, "a backup that runs may still copy it"
     cleanup.clean()
     assert store.get(DIGEST) is None
+
+
+def test_each_kind_is_kept_for_its_own_time(
+    client: TestClient,
+    database: Database,
+    store: FolderStore,
+    hand: Hand,
+    submit: Callable[..., dict[str, Any]],
+) -> None:
+    submit("r1", trace=True)
+    lease = hand.must_claim()
+    made = str(hand.post(lease, result_of(lease)).json()["id"])
+    hand.post_trace(lease, TRACE)
+    hand.post_log(lease, gzip.compress(b"a log"))
+    redate(database, days=31)
+    ArtifactCleanup(database, store, KEPT | {ArtifactKind.LOG: timedelta(days=30)}).clean()
+    assert client.get(f"/api/v1/results/{made}/trace").content == TRACE
+    assert client.get(f"/api/v1/results/{made}/log").status_code == 404
 
 
 def test_young_traces_stay(

@@ -212,7 +212,7 @@ OF_RESULTS = f"(SELECT id FROM results WHERE job_id IN {OF_JOBS})"
 ERASED = [
     *(
         f"DELETE FROM {table} WHERE result_id IN {OF_RESULTS}"
-        for table in ("pending_analyses", "exclusions", "traces", "points")
+        for table in ("pending_analyses", "exclusions", "artifacts", "points")
     ),
     *(
         f"DELETE FROM {table} WHERE job_id IN {OF_JOBS}"

@@ -14,6 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from builders.bucket_server import ACCESS, Bucket, bucket
 from builders.service_hand import Hand, result_of
@@ -102,7 +103,7 @@ def test_a_service_keeps_traces_in_it_and_cleans_up(
         assert verify(state.database, state.artifacts).findings[1].outcome.value == "held"
         state.artifacts.put(DIGEST, BODY)
         monkeypatch.setattr("service.maintenance.artifact_cleanup.UNNAMED", AT_ONCE)
-        ArtifactCleanup(state.database, state.artifacts, None).clean()
+        ArtifactCleanup(state.database, state.artifacts, {}).clean()
         assert state.artifacts.get(DIGEST) is None
         assert client.get(f"/api/v1/results/{result}/trace").content == trace
     monkeypatch.setenv("THROUGHLINE_DATABASE_URL", database_url)
@@ -111,6 +112,30 @@ def test_a_service_keeps_traces_in_it_and_cleans_up(
     assert said.exit_code == 0, said.output
     assert f"The artifacts stay in {url}." in said.output.replace("\n", " ")
     assert not (tmp_path / "copy.artifacts").exists()
+
+
+def test_readers_fetch_from_the_bucket_itself_by_an_address_of_minutes(
+    url: str, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = a_trace_file()
+    settings = Settings(
+        database_url=database_url, artifacts=url, artifacts_direct=True, background=False
+    )
+    with TestClient(create_app(settings), follow_redirects=False) as client:
+        hand = Hand(client)
+        hand.introduce(device="cpu")
+        body = {"case": {"workload": "resnet50"}, "revision": "r", "trace": True}
+        client.post("/api/v1/submissions", json=body).raise_for_status()
+        lease = hand.must_claim()
+        result = hand.post(lease, result_of(lease)).json()["id"]
+        hand.post_trace(lease, trace)
+        named = client.get(f"/api/v1/results/{result}/trace")
+        assert client.get(f"/api/v1/results/{'0' * 32}/trace").status_code == 404
+    assert (named.status_code, named.content) == (307, b"")
+    address = named.headers["location"]
+    assert "X-Amz-Expires=300" in address
+    assert ACCESS["AWS_SECRET_ACCESS_KEY"] not in address
+    assert httpx2.get(address).content == trace, "without any key"
 
 
 def test_without_the_library_a_sentence_says_what_to_install(
