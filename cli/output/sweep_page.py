@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import re
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks.diagnosis import knee
@@ -32,14 +31,12 @@ def check(file: Path) -> None:
     """Make sure beforehand that the page can be made.
 
     Raises:
-        Stop: there is no such folder, it names a folder, or there is no plotly.
+        Stop: there is no such folder, or it names a folder.
     """
     if file.is_dir():
         raise Stop(f"{file} is a folder; name a file in it.")
     if not file.absolute().parent.is_dir():
         raise Stop(f"There is no folder {file.parent} for {file.name}.")
-    if find_spec("plotly") is None:
-        raise Stop("--html needs the package plotly: install throughline[service].")
 
 
 def write(file: Path, sweep: Sweep) -> None:
@@ -56,12 +53,13 @@ def write(file: Path, sweep: Sweep) -> None:
 
 def page(sweep: Sweep) -> str:
     """The whole page; colours are the dashboard's light ones."""
-    css = (files("service.dashboard") / "static" / "app.css").read_text(encoding="utf-8")
+    static = files("service.dashboard") / "static"
+    css = (static / "app.css").read_text(encoding="utf-8")
     light = dict(_COLOUR.findall(css))
     drawn = re.sub(
         r"var\(--([\w-]+)\)", lambda m: light.get(m[1], m[0]), str(frame.embed(figure(sweep)))
     )
-    script = files("plotly") / "package_data" / "plotly.min.js"
+    script = static / "plotly-basic.min.js"
     workload = sweep.points[0].result.case.workload
     return _PAGE.format(
         title=html.escape(f"Throughput of {workload} over {sweep.axis}"),

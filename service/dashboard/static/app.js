@@ -47,7 +47,7 @@
       drawCharts();
     });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCharts);
-    matchMedia("print").addEventListener("change", drawCharts);
+    matchMedia("print").addEventListener("change", drawCharts); // paper shows them all
   }
 
   // -- charts ------------------------------------------------------------------------------
@@ -79,6 +79,18 @@
   function drawCharts() {
     if (!window.Plotly) return;
     for (const chart of document.querySelectorAll("[data-chart]")) drawChart(chart);
+  }
+
+  /** Draw each chart when it is about to be seen: drawing is what makes a page slow to answer. */
+  function drawChartsOnceSeen() {
+    if (!window.Plotly) return;
+    const seen = new IntersectionObserver((entries) => {
+      for (const { target } of entries.filter((one) => one.isIntersecting)) {
+        seen.unobserve(target);
+        drawChart(target);
+      }
+    }, { rootMargin: "300px" });
+    for (const chart of document.querySelectorAll("[data-chart]")) seen.observe(chart);
   }
 
   function drawChart(chart) {
@@ -329,6 +341,6 @@
     prepareCopying();
     prepareActing();
     watchConnection();
-    drawCharts();
+    drawChartsOnceSeen();
   });
 })();
