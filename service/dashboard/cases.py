@@ -161,10 +161,17 @@ def against_level(series: Series, spread: Spread | None) -> LevelDifference | No
     if spread is None or spread.level <= 0:
         return None
     newest = series.points[-1]
-    ratio = newest.value / spread.level - 1.0
-    reach = spread.next_night(newest.replicates)
+    return from_level(newest.value, newest.replicates, series.direction, spread)
+
+
+def from_level(
+    value: float, replicates: int, direction: contracts.Direction, spread: Spread
+) -> LevelDifference:
+    """Hold a value of so many processes against a level above zero."""
+    ratio = value / spread.level - 1.0
+    reach = spread.next_night(replicates)
     return LevelDifference(
-        change=ratio if series.direction is contracts.Direction.HIGHER else -ratio,
+        change=ratio if direction is contracts.Direction.HIGHER else -ratio,
         level=spread.level,
         reach=None if reach is None else math.expm1(reach),
     )

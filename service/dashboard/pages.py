@@ -171,12 +171,24 @@ def show_run(
         telemetry=figures.telemetry(result, at.during) if drawable else None,
         readings=runs.readings(result, at.during),
         facts=environments.grouped(result.environment.facts),
+        run_before=_run_before(session, points.values()),
         attempts=next(job.attempts for job in of_case if job.id == stored.job_id),
         of_case=of_case,
         exclusions=[
             one for part in stored.parts for one in exclusions.exclusions_of(session, part)
         ],
     )
+
+
+def _run_before(session: Reading, points: Collection[Point]) -> runs.RunBefore | None:
+    """The run before on the same worker, with what has changed of the worker since."""
+    now = next(iter(points), None)
+    before = queries.point_before(session, now) if now else None
+    if now is None or before is None:
+        return None
+    facts = queries.facts(session, {before.environment, now.environment})
+    changed = environments.changed_facts(facts[before.environment], facts[now.environment])
+    return runs.RunBefore(before.result_id, before.revision, changed)
 
 
 def _marks(session: Reading, points: Collection[Point]) -> list[Mark]:

@@ -218,6 +218,21 @@ def points_of(session: Session, result_id: str) -> dict[str, models.Point]:
     return {metric: point for metric, point in rows}  # noqa: C416 - as above
 
 
+def point_before(session: Session, point: models.Point) -> models.Point | None:
+    """Find what the worker of a point measured in its series before it."""
+    of = models.Point
+    return session.scalars(
+        select(of)
+        .where(
+            of.series_id == point.series_id,
+            of.worker == point.worker,
+            tuple_(of.revision_at, of.measured_at) < (point.revision_at, point.measured_at),
+        )
+        .order_by(of.revision_at.desc(), of.measured_at.desc())
+        .limit(1)
+    ).first()
+
+
 def verdicts(session: Session, result_ids: Iterable[str]) -> dict[str, contracts.Verdict]:
     """Read what limits each of these runs, where that is known."""
     ids, by_id = sorted(set(result_ids)), {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from markupsafe import Markup
 
@@ -15,8 +15,10 @@ from benchmarks.diagnosis.roofline import RooflinePlace, placed
 from service.analysis.summary import summarise
 from service.analysis.variance import Spread
 from service.dashboard import figures, labels
+from service.dashboard.cases import LevelDifference, from_level
+from service.dashboard.environments import FingerprintDifference
 from service.dashboard.figures import PassName
-from service.dashboard.sparkline import stacked_bar
+from service.dashboard.sparkline import stacked_bar, strip
 from service.models import Point
 from service.wording import formats, intervals
 
@@ -58,6 +60,20 @@ class ShownMetric:
     """What another night is for that, or why nobody knows."""
     doubt: str = ""
     """Why a headline must not show the value; empty if it may."""
+    difference: LevelDifference | None = None
+    """From the level of its series; None where that is not known."""
+    dots: Markup = field(default_factory=Markup)
+    """Its processes, where there are several."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunBefore:
+    """The run that its worker made before in the same history."""
+
+    result_id: str
+    revision: str
+    differences: tuple[FingerprintDifference, ...]
+    """Facts of the environment that are not the same, without what only names a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +156,11 @@ def _with_repeat(shown: ShownMetric, spread: Spread | None) -> ShownMetric:
     if spread is None:
         return replace(shown, repeat_on="Its history does not say how nights and nodes differ.")
     half = spread.repeat(len(shown.raw))
-    return replace(shown, repeat=half, repeat_on=intervals.another_night(spread))
+    known = replace(shown, repeat=half, repeat_on=intervals.another_night(spread))
+    if spread.level <= 0:
+        return known
+    direction = metric(shown.name).direction
+    return replace(known, difference=from_level(shown.value, len(shown.raw), direction, spread))
 
 
 def _metric(sample: contracts.Sample, point: Point | None, notes: Mapping[str, str]) -> ShownMetric:
@@ -158,7 +178,16 @@ def _metric(sample: contracts.Sample, point: Point | None, notes: Mapping[str, s
         interval=summary.interval,
         raw=sample.values,
         series_id=point.series_id if point else None,
+        dots=_dots(sample, (summary.low, summary.high)),
     )
+
+
+def _dots(sample: contracts.Sample, reach: tuple[float | None, float | None]) -> Markup:
+    """Draw the values of several processes over their interval."""
+    if len(sample.values) < 2:
+        return Markup("")
+    said = formats.quantities(sample.values, sample.unit)
+    return strip(sample.values, reach, f"{len(sample.values)} processes: {said}")
 
 
 def headlines(

@@ -86,6 +86,22 @@ def _height(value: float, low: float, high: float) -> float:
     return CARD_HEIGHT - PAD - (value - low) / ((high - low) or 1.0) * (CARD_HEIGHT - 2 * PAD)
 
 
+def strip(values: Sequence[float], reach: tuple[float | None, float | None], label: str) -> Markup:
+    """Draw the values of processes as dots along a line, over their interval."""
+    known = [end for end in reach if end is not None]
+    low, high = _reach([*values, *known])
+    scale = (CARD_WIDTH - 4 * PAD) / ((high - low) or 1.0)
+    places = [2 * PAD + (value - low) * scale for value in (*values, *known)]
+    dots = Markup("").join(
+        Markup('<circle cx="{:.1f}" cy="14" r="4"/>').format(place)
+        for place in places[: len(values)]
+    )
+    line = Markup('<path class="reach" d="M{:.1f} 14H{:.1f}"/>').format(*places[len(values) :])
+    return Markup(
+        '<svg class="strip" role="img" aria-label="{}" viewBox="0 0 {:.0f} 28">{}{}</svg>'
+    ).format(label, CARD_WIDTH, line if len(known) == 2 else "", dots)
+
+
 def stacked_bar(parts: Sequence[tuple[str, float]], whole: float, label: str) -> Markup:
     """Draw named lengths one after another; ``whole`` is the length of the full width."""
     if whole <= 0:

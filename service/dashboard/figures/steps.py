@@ -17,7 +17,8 @@ _PASS_WORDS: dict[PassName, str] = {"full": "with input", "synth": "without inpu
 _PASS_COLOURS: dict[PassName, str] = {"full": "var(--c1)", "synth": "var(--c2)"}
 
 
-def _timed(replicate: contracts.Replicate, name: PassName) -> contracts.Pass:
+def timed(replicate: contracts.Replicate, name: PassName) -> contracts.Pass:
+    """Give one of the two passes of a process."""
     return replicate.full if name == "full" else replicate.synth
 
 
@@ -28,7 +29,7 @@ def step_histogram(result: contracts.Result) -> frame.Figure | None:
     """
     passes = {
         name: np.concatenate(
-            [frame.values_of(_timed(r, name).step_trace) for r in result.replicates]
+            [frame.values_of(timed(r, name).step_trace) for r in result.replicates]
         )
         for name in _PASS_WORDS
         if result.replicates
@@ -89,7 +90,7 @@ def _histogram_bars(name: PassName, steps: frame.Floats, shown: tuple[float, str
 def step_times(result: contracts.Result) -> frame.Figure | None:
     """Draw each step's time over the pass, one line a process; None without step times."""
     lines = [
-        (name, number, frame.values_of(_timed(replicate, name).step_trace))
+        (name, number, frame.values_of(timed(replicate, name).step_trace))
         for name in _PASS_WORDS
         for number, replicate in enumerate(result.replicates, start=1)
     ]

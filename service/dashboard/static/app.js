@@ -93,7 +93,16 @@
     for (const chart of document.querySelectorAll("[data-chart]")) seen.observe(chart);
   }
 
+  /** Draw a chart; one that needs a larger bundle of plotly brings it along. */
   function drawChart(chart) {
+    const { bundle, styles } = chart.dataset;
+    if (bundle) {
+      delete chart.dataset.bundle;
+      const script = document.createElement("script");
+      Object.assign(script, { src: bundle, id: styles, onload: () => drawChart(chart) });
+      document.head.append(script);
+      return null;
+    }
     const plot = chart.querySelector(".plot");
     const said = chart.querySelector("script").textContent;
     if (!said) return null; // its numbers are on their way
@@ -210,6 +219,16 @@
         for (const section of document.querySelectorAll(`${input.dataset.filter} [data-group]`)) {
           section.hidden = !section.querySelector("tbody tr:not([hidden])");
         }
+      });
+    }
+  }
+
+  /** The address holds the tab that is open; the browser itself opens the one that it names. */
+  function prepareTabs() {
+    for (const tab of document.querySelectorAll("[data-tabs] > details")) {
+      tab.querySelector("summary").addEventListener("click", (event) => {
+        if (tab.open) event.preventDefault(); // one is always open
+        else history.replaceState(null, "", `#${tab.querySelector("[id]").id}`);
       });
     }
   }
@@ -338,6 +357,7 @@
   document.addEventListener("DOMContentLoaded", () => {
     prepareThemeButton();
     prepareFilters();
+    prepareTabs();
     prepareCopying();
     prepareActing();
     watchConnection();

@@ -188,11 +188,14 @@ def test_step_times_have_a_line_for_each_process_and_pass() -> None:
     assert [line["showlegend"] for line in lines].count(True) == 2
 
 
-def test_telemetry_shows_each_channel_that_was_read() -> None:
+def test_telemetry_shows_each_channel_that_was_read_below_the_steps_of_the_same_seconds() -> None:
     drawn = read(figures.telemetry(result()))
     titles = [note["text"] for note in drawn["layout"]["annotations"]]
-    assert titles == ["SM clock, MHz", "Power, W", "Temperature, °C", "Utilization, %"]
-    assert len(drawn["data"]) == 4 * 3
+    assert titles[1:] == ["SM clock, MHz", "Power, W", "Temperature, °C", "Utilization, %"]
+    assert titles[0] == "Step time, ms"
+    assert len(drawn["data"]) == 5 * 3
+    steps = result().replicates[1].full.step_trace
+    assert drawn["data"][1]["x"][-1] == pytest.approx(np.frombuffer(steps.unpacked(), "f4").sum())
 
 
 def test_what_was_not_measured_has_no_figure() -> None:
