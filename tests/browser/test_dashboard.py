@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from builders import history
-from builders.polling import opened, wait_until
+from builders.polling import opened, see_charts, wait_until
 from builders.seeded import Seeded
 from playwright.sync_api import Page, Route, expect
 
@@ -263,16 +263,48 @@ def test_a_run_draws_its_steps_and_telemetry_and_filters_its_facts(
     page: Page, paths: dict[str, str]
 ) -> None:
     page.goto(paths["run"])
-    expect(page.locator("[data-chart][data-drawn]")).to_have_count(4)
     expect(page.get_by_text("What limits it: input")).to_be_visible()
+    expect(page.locator("[data-chart][data-drawn]")).to_have_count(0)  # none is seen yet
+    open_part(page, "Memory")
+    expect(page.locator("[data-chart][data-drawn]")).to_have_count(1)
+    open_part(page, "Steps and device")
+    see_charts(page)
+    expect(page.locator("[data-chart][data-drawn]")).to_have_count(4)
+    open_part(page, "Environment")
+    page.get_by_text(re.compile("^All .* facts$")).click()
     page.get_by_label("Filter facts").fill("driver")
     expect(page.locator("#facts tbody tr:visible")).to_have_count(1)
     expect(page.locator("#facts")).to_contain_text("580.159.04")
 
 
+def open_part(page: Page, name: str) -> None:
+    page.locator("[data-tabs] > details > summary", has_text=name).click()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_one_part_of_a_run_is_open_and_the_address_names_it(
+    new_page: NewPage, paths: dict[str, str], scripts: bool
+) -> None:
+    page = new_page(java_script_enabled=scripts)
+    shown = page.locator("[data-tabs] > details[open] > summary")
+    page.goto(paths["run"])
+    expect(shown).to_have_text("Operations")
+    page.goto(f"{paths['run']}#memory")
+    expect(shown).to_have_text("Memory")
+    open_part(page, "Log")
+    expect(shown).to_have_text("Log")
+    expect(page.get_by_role("heading", name="End of the log")).to_be_visible()
+    if scripts:
+        open_part(page, "Log")
+        expect(shown).to_have_text("Log")
+        assert page.url.endswith("#log")
+        page.reload()
+        expect(shown).to_have_text("Log")
+
+
 def test_the_repro_command_is_copied(new_page: NewPage, paths: dict[str, str]) -> None:
     page = new_page(permissions=["clipboard-read", "clipboard-write"])
-    page.goto(paths["run"])
+    page.goto(f"{paths['run']}#repro")
     page.get_by_role("button", name="Copy").click()
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
     assert "python -m benchmarks resnet50" in page.evaluate("navigator.clipboard.readText()")
@@ -398,7 +430,7 @@ def test_nothing_on_a_run_is_cut_or_left_empty(
     new_page: NewPage, paths: dict[str, str], name: str, widths: tuple[int, ...]
 ) -> None:
     page = new_page(width=widths[0], height=740)
-    page.goto(paths[name])
+    page.goto(f"{paths[name]}#telemetry")
     expect(page.locator("[data-chart][data-drawn]").first).to_be_visible()
     for width in widths:
         page.set_viewport_size({"width": width, "height": 740})
@@ -433,9 +465,9 @@ def test_a_whole_commit_hash_can_be_read_where_it_is_typed(
 
 
 def test_the_toolbar_of_a_chart_waits_for_the_mouse(page: Page, paths: dict[str, str]) -> None:
-    page.goto(paths["run"])
+    page.goto(f"{paths['run']}#steps")
     page.mouse.move(0, 0)
-    chart = page.locator("[data-chart]").nth(2)
+    chart = page.locator("[data-chart]").nth(3)
     toolbar = chart.locator(".modebar-group").first
     legend = chart.locator(".legend")
     chart.scroll_into_view_if_needed()
@@ -451,6 +483,10 @@ def test_the_toolbar_of_a_chart_waits_for_the_mouse(page: Page, paths: dict[str,
 def test_no_toolbar_lies_over_a_chart_on_a_phone(new_page: NewPage, paths: dict[str, str]) -> None:
     page = new_page(width=390, height=740, has_touch=True, is_mobile=True)
     page.goto(paths["run"])
+    open_part(page, "Memory")
+    see_charts(page)
+    open_part(page, "Steps and device")
+    see_charts(page)
     expect(page.locator("[data-chart][data-drawn]")).to_have_count(4)
     assert page.locator(".modebar-btn").count() == 0
 
@@ -490,7 +526,7 @@ def test_every_page_opens_without_a_fault(page: Page, paths: dict[str, str]) -> 
 def test_a_run_names_the_block_that_does_its_work_twice_and_draws_it_by_width(
     page: Page, paths: dict[str, str]
 ) -> None:
-    page.goto(paths["run by module"])
+    page.goto(f"{paths['run by module']}#modules")
     section = page.locator("section", has=page.locator("#modules"))
     expect(section).to_contain_text("blocks.7 takes 2.0 times as long as its 11 siblings")
     blocks = section.locator(".slice", has=page.get_by_text(re.compile(r"^blocks\.\d+$")))

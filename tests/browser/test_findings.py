@@ -139,7 +139,7 @@ def test_a_finding_is_bisected_by_a_click(
 
 def test_a_result_is_excluded_with_a_reason_and_put_back(page: Page) -> None:
     run = f"/runs/{long.result_of(33)}"
-    page.goto(run)
+    page.goto(f"{run}#exclusion")
     page.get_by_label("Reason").fill("the rack was open")
     page.get_by_label("Your name").fill("ada")
     page.get_by_role("button", name="Exclude from its histories").click()

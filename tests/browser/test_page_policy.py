@@ -42,7 +42,7 @@ def run(seeded: Seeded) -> str:
 def test_charts_are_drawn_styled_and_saved_as_a_picture_within_the_policy(
     watched: Page, run: str, tmp_path: Path
 ) -> None:
-    watched.goto(run)
+    watched.goto(f"{run}#memory")
     expect(watched.locator(".plot .main-svg").first).to_be_visible()
     watched.locator(".plot").first.hover()
     bar = watched.locator(".modebar").first

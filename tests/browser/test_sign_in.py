@@ -71,6 +71,7 @@ def test_who_signs_in_goes_on_where_he_was_acts_and_signs_out(
     sign_in(page, "tl_read_mistyped")
     expect(page.get_by_role("alert")).to_contain_text("checksum")
     sign_in(page, token(served, TokenKind.ADMIN))
+    page.get_by_text("Attempts", exact=True).click()
     page.get_by_label("Reason").fill("the rack was open")
     page.get_by_label("Your name").fill("ada")
     page.get_by_role("button", name="Exclude from its histories").click()
@@ -114,6 +115,7 @@ def test_on_its_own_machine_anybody_reads_and_who_signs_in_acts(
     page.get_by_role("link", name="Sign in").click()
     sign_in(page, token(served, TokenKind.ADMIN))
     expect(page).to_have_url(f"http://127.0.0.1:{served.port}{path}")
+    page.get_by_text("Attempts", exact=True).click()
     page.get_by_label("Reason").fill("the rack was open")
     page.get_by_label("Your name").fill("ada")
     page.get_by_role("button", name="Exclude from its histories").click()
@@ -129,6 +131,7 @@ def test_who_was_signed_out_elsewhere_is_told_so_and_led_to_the_form(
     path = f"/runs/{long.result_of(1)}"
     page.goto(path)
     sign_in(page, token(served, TokenKind.ADMIN))
+    page.get_by_text("Attempts", exact=True).click()
     page.get_by_label("Reason").fill("the rack was open")
     page.get_by_label("Your name").fill("ada")
     page.context.clear_cookies()  # as signing out in another tab does
@@ -144,6 +147,7 @@ def test_who_may_only_read_is_offered_nothing_else(new_page: NewPage, served: Se
     page = new_page(may_fail=True)
     page.goto(f"/runs/{long.result_of(2)}")
     sign_in(page, token(served, TokenKind.READ))
+    page.get_by_text("Attempts", exact=True).click()
     expect(page.get_by_role("heading", name="Attempts of its job")).to_be_visible()
     expect(page.get_by_role("button", name="Exclude from its histories")).to_have_count(0)
 

@@ -18,6 +18,17 @@ def wait_until(page: Page, expression: str) -> None:
 
 
 def opened(page: Page, path: str) -> None:
-    """Go to ``path``; returns when all that it loads is there and its charts are drawn."""
+    """Go to ``path`` and through its tabs; returns when all charts were seen and are drawn."""
     page.goto(path)
+    see_charts(page)
+    for tab in page.locator("[data-tabs] > details > summary").all():
+        tab.click()
+        see_charts(page)
     expect(page.locator("[data-chart]:not([data-drawn])")).to_have_count(0)
+
+
+def see_charts(page: Page) -> None:
+    """Scroll to each chart that can be seen: it is drawn then."""
+    for chart in page.locator("[data-chart]:visible").all():
+        chart.scroll_into_view_if_needed()
+        expect(chart).to_have_attribute("data-drawn", "yes")

@@ -223,8 +223,10 @@
     }
   }
 
-  /** The address holds the tab that is open; the browser itself opens the one that it names. */
+  /** The address holds the tab that is open. A browser opens the one that it names, but not again. */
   function prepareTabs() {
+    const named = document.getElementById(location.hash.slice(1))?.closest("[data-tabs] > details");
+    if (named) named.open = true; // after a reload
     for (const tab of document.querySelectorAll("[data-tabs] > details")) {
       tab.querySelector("summary").addEventListener("click", (event) => {
         if (tab.open) event.preventDefault(); // one is always open
