@@ -21,6 +21,7 @@ from service.dashboard import (
     explore_pages,
     finding_pages,
     kernels,
+    matrix_pages,
     modules,
     night_pages,
     outbox_pages,
@@ -77,7 +78,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.router.routes.extend(ROUTES)
     for shown in (
         *(pages, series_pages, finding_pages, comparison_pages, bisection_pages, modules, kernels),
-        *(night_pages, explore_pages, outbox_pages),
+        *(night_pages, explore_pages, outbox_pages, matrix_pages),
         badges,
         scrape,
         sign_in,

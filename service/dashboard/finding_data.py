@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
@@ -11,15 +11,19 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
-from service import findings, models
+from service import comparisons, findings, models
 from service.analysis.detection.windows import SAME
 from service.dashboard import figures
+from service.dashboard.cell_dots import CellRows, cell_rows
 from service.dashboard.kernels import ProfiledRun, profiled_run
 from service.database.paging import Page
 from service.findings import bad_nodes, confirm
 from service.history.queries import load_series, name_of, stored_of
 from service.schemas import findings as schemas
+from service.schemas.comparisons import ComparisonView
+from service.schemas.gate import MetricFinding
 from service.schemas.series import Series, SeriesName, SeriesPoint
+from service.wording import formats
 
 LATELY = timedelta(hours=24)
 """What counts as opened lately: a night and the day around it."""
@@ -31,6 +35,10 @@ PER_PAGE = 50
 FOR_NOTHING = (models.ConfirmationState.NOT_REPRODUCED, models.ConfirmationState.UNRESOLVED)
 PROFILED_WITHIN = 3
 """Points on each side of a change among which a profile is looked for."""
+MOST_REVISIONS = 50
+"""Revisions of a range that its finding lists."""
+MOST_WITH_PAIRS = 6
+"""Confirmations whose pairs a page shows; the others lead to theirs."""
 NODE_RESULTS = 20
 """Newest results of a slow node that its page lists."""
 
@@ -151,6 +159,88 @@ def two_cases(session: Session, finding_id: str) -> list[tuple[Series, SeriesPoi
         (one, points[-1] if points else None)
         for one, points in zip(histories, counting, strict=True)
     ]
+
+
+def cells_of(session: Session, finding: schemas.FindingView) -> CellRows | None:
+    """Draw how far each cell moved, and the others at the same two revisions; None for nodes."""
+    if not finding.series or finding.summary.last_good is None:
+        return None
+    metric = finding.series[0].series.metric
+    moved = [one for one in finding.series if one.series.metric == metric]
+    known = {one.series.id for one in finding.series}
+    ends = (finding.summary.last_good, finding.summary.first_bad)
+    hardware = {formats.hardware(one.series.comparability) for one in moved}
+    return cell_rows(moved, _changes_between(session, metric, ends, known, hardware))
+
+
+def _changes_between(
+    session: Session,
+    metric: str,
+    ends: tuple[str, str],
+    without: Collection[str],
+    hardware: Collection[str],
+) -> list[float]:
+    """How far series on such hardware moved between two revisions, by their newest points there."""
+    point, series = models.Point, models.SeriesRow
+    query = (
+        select(point.series_id, series.comparability, point.revision, point.value)
+        .join(series, series.id == point.series_id)
+        .where(series.metric == metric, point.revision.in_(ends), ~point.excluded)
+        .where(point.disturbed == "", point.value > 0)
+        .order_by(point.measured_at)
+    )
+    seen: dict[str, dict[str, float]] = {}
+    for series_id, comparability, revision, value in session.execute(query):
+        if series_id not in without and formats.hardware(comparability) in hardware:
+            seen.setdefault(series_id, {})[revision] = value
+    good, bad = ends
+    return [at[bad] / at[good] - 1.0 for at in seen.values() if len(at) == len(set(ends))]
+
+
+def revisions_between(
+    session: Session, finding: schemas.FindingSummary
+) -> Sequence[models.Revision]:
+    """List the revisions after the last good one up to the first bad one, the oldest first."""
+    last_good = session.get(models.Revision, finding.last_good) if finding.last_good else None
+    if last_good is None:
+        return []
+    of = models.Revision
+    between = of.ordered_at > last_good.ordered_at, of.ordered_at <= finding.first_bad_at
+    query = select(of).where(*between).order_by(of.ordered_at, of.name).limit(MOST_REVISIONS)
+    return session.scalars(query).all()
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """A confirmation with what the pairs of its comparisons say."""
+
+    confirmation: confirm.ConfirmationView
+    pairs: tuple[tuple[str, int, MetricFinding | None], ...]
+    """Of each comparison: its id, its pairs, and the first metric over them."""
+
+
+def with_pairs(
+    session: Session, confirmations: Sequence[confirm.ConfirmationView], now: datetime
+) -> list[Confirmed]:
+    """Read what the pairs of the newest confirmations say."""
+    return [
+        Confirmed(
+            one,
+            tuple(
+                _pairs_of(comparisons.load_comparison(session, comparison, now))
+                for comparison in one.comparisons
+            )
+            if at < MOST_WITH_PAIRS
+            else (),
+        )
+        for at, one in enumerate(confirmations)
+    ]
+
+
+def _pairs_of(one: ComparisonView) -> tuple[str, int, MetricFinding | None]:
+    case = next(iter(one.so_far.cases), None)
+    metric = case.metrics[0] if case and case.metrics else None
+    return one.id, case.pairs if case else 0, metric
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,11 @@ def show_finding(request: Request, session: Reading, now: Now, finding_id: str) 
         kernels=_kernels(session, series, first) if series and first else None,
         evidence=finding_data.grouped(finding.attribution),
         compare=finding_data.compare_link(summary, first.series.metric if first else ""),
-        confirmations=finding_data.confirmations_of(session, finding),
+        by_cell=finding_data.cells_of(session, finding),
+        between=finding_data.revisions_between(session, summary),
+        confirmations=finding_data.with_pairs(
+            session, finding_data.confirmations_of(session, finding), now
+        ),
         bisected=bisection.of_finding(session, finding_id),
         noun=noun_of(summary.first_bad),
         may_bisect=bisection.may_begin(session, summary.last_good, summary.first_bad, now),

@@ -218,6 +218,11 @@ def case_settings(case: Case, shared: Mapping[str, str] = MappingProxyType({})) 
     return settings(changed)
 
 
+def said(case: Case) -> str:
+    """Write a case's settings in one line."""
+    return ", ".join(f"{one.axis} {one.value}" for one in case_settings(case)) or "all defaults"
+
+
 def settings(axes: Mapping[str, str]) -> list[Setting]:
     """Explain values on axes, in the order in which people think of them."""
     known = catalog.axes()

@@ -218,6 +218,19 @@ def points_of(session: Session, result_id: str) -> dict[str, models.Point]:
     return {metric: point for metric, point in rows}  # noqa: C416 - as above
 
 
+def values_of(session: Session, name: str, result_ids: Sequence[str]) -> dict[str, float]:
+    """What results say of one metric, by their ids; those above zero."""
+    of = models.Point
+    query = select(of.result_id, of.value).join(
+        models.SeriesRow, models.SeriesRow.id == of.series_id
+    )
+    values: dict[str, float] = {}
+    for some in batched(result_ids):
+        chosen = query.where(of.result_id.in_(some), models.SeriesRow.metric == name, of.value > 0)
+        values |= dict(session.execute(chosen).tuples().all())
+    return values
+
+
 def point_before(session: Session, point: models.Point) -> models.Point | None:
     """Find what the worker of a point measured in its series before it."""
     of = models.Point

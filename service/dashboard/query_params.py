@@ -131,6 +131,17 @@ class ExploreAddress(Address):
         return self.model_copy(update={facet: kept})
 
 
+class MatrixAddress(Address):
+    """What the matrix shows of each case, on which hardware, and the workload looked at closely."""
+
+    show: Literal["throughput", "speedup", "memory", "verdict", "change"] = "speedup"
+    hardware: Short = ""
+    workload: Short = ""
+    since: Annotated[str, Field(max_length=100)] = ""
+    """The revision that changes are shown since; empty: against the level."""
+    cost: Literal["memory", "energy"] = "memory"
+
+
 class RunAddress(Address):
     """The pass whose telemetry a run's page shows."""
 

@@ -96,9 +96,9 @@ ACTIONS: dict[str, Action] = {
     ),
     ActionName.REOPEN: Action(
         FindingState.OPEN,
-        frozenset(FindingState) - ACTIVE,
+        frozenset(FindingState) - {FindingState.OPEN},
         "Reopen",
-        "It is back, or was closed by mistake.",
+        "It is back, or that was a mistake.",
         "reopened it",
     ),
 }
@@ -186,11 +186,12 @@ def act(
     row = _seen(session, finding_id, version)
     if FindingState(row.state) not in action.seen:
         raise Conflict(f"A finding that is {row.state} cannot be changed by {name}.")
-    closed_at = None if action.to in ACTIVE else now
+    was_closed, closed_at = row.closed_at is not None, None if action.to in ACTIVE else now
     _change(session, row, {"state": action.to, "closed_at": closed_at})
     record(session, finding_id, name, now, actor=actor, detail=detail)
     recovered = name == ActionName.RESOLVE and actor == SYSTEM_ACTOR
-    if kind := EventKind.FINDING_RECOVERED if recovered else _TOLD.get(ActionName(name)):
+    kind = EventKind.FINDING_RECOVERED if recovered else _TOLD.get(ActionName(name))
+    if kind and (was_closed or action.to not in ACTIVE):
         _tell(session, kind, row, f"{actor} {action.past}{detail and f': {detail}'}", now)
 
 

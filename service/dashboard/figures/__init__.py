@@ -13,6 +13,7 @@ from service.dashboard.figures.overlays import (
     baseline_of,
     explored,
 )
+from service.dashboard.figures.pareto import Place, pareto
 from service.dashboard.figures.places import View, XAxis
 from service.dashboard.figures.points import before_after, history
 from service.dashboard.figures.segments import Analysed, EnvironmentMark, Step, place_of
@@ -30,6 +31,7 @@ __all__ = [
     "Figure",
     "Level",
     "PassName",
+    "Place",
     "Scene",
     "Step",
     "View",
@@ -45,6 +47,7 @@ __all__ = [
     "memory",
     "module_changes",
     "module_times",
+    "pareto",
     "place_of",
     "step_histogram",
     "step_times",

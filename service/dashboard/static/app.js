@@ -283,9 +283,9 @@
     }
   }
 
-  function request(form) {
+  function request(form, submitter) {
     const [method, path] = form.dataset.send.split(" ");
-    const said = { ...JSON.parse(form.dataset.body ?? "{}"), ...Object.fromEntries(new FormData(form)) };
+    const said = { ...JSON.parse(form.dataset.body ?? "{}"), ...Object.fromEntries(new FormData(form, submitter)) };
     if (said.actor) rememberActor(said.actor);
     const proof = document.querySelector('meta[name="csrf-token"]')?.content;
     const headers = proof ? { "X-CSRF-Token": proof } : {}; // where one signs in
@@ -305,10 +305,10 @@
     }
   }
 
-  async function send(form) {
+  async function send(form, submitter) {
     const answer = form.querySelector("[data-answer]");
     const fields = form.querySelector("[data-enabled]");
-    const [path, options] = request(form);
+    const [path, options] = request(form, submitter);
     answer.replaceChildren();
     fields.disabled = true;
     try {
@@ -349,7 +349,7 @@
       for (const input of form.querySelectorAll("[data-actor]")) input.value ||= storedActor();
       form.addEventListener("submit", (event) => {
         event.preventDefault();
-        send(form);
+        send(form, event.submitter);
       });
     }
   }

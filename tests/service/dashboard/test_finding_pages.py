@@ -330,7 +330,7 @@ def test_closed_findings_are_paged_and_marks_go_away(
 def test_what_may_be_done_depends_on_the_state() -> None:
     named = {state: list(finding_labels.offers(state)) for state in FindingState}
     assert named[FindingState.OPEN] == list(ACTIONS)[:-1]
-    assert named[FindingState.ACKNOWLEDGED] == named[FindingState.OPEN][1:]
+    assert named[FindingState.ACKNOWLEDGED] == [*named[FindingState.OPEN][1:], "reopen"]
     assert all(named[state] == ["reopen"] for state in FindingState if state not in findings.ACTIVE)
 
 
