@@ -336,6 +336,13 @@ class Mark:
     """The first place in the order of revisions that it is about."""
 
 
+def begun_at(session: Session, result_ids: Collection[str]) -> tuple[schemas.FindingSummary, ...]:
+    """List the findings, of any state, whose change begins with one of these results."""
+    link = models.FindingSeries
+    first = select(link.finding_id).where(link.first_bad_result.in_(result_ids))
+    return findings.list_findings(session, models.FindingRow.id.in_(first)).items
+
+
 def marks(session: Session, series: Collection[str] | None = None) -> dict[str, list[Mark]]:
     """The active findings about each series, or about some, the newest first."""
     link, row = models.FindingSeries, models.FindingRow

@@ -149,6 +149,11 @@ def show_run(
         hardware=result.environment.comparability(),
         metrics=metrics,
         marks=_marks(session, points.values()),
+        begun=finding_data.begun_at(session, stored.parts),
+        case_series=next((point.series_id for point in points.values()), None)
+        or queries.series_of_case(
+            session, result.case.key, stored.project, result.environment.comparability()
+        ),
         headlines=runs.headlines(metrics, result.verdict),
         sides=runs.sides(result),
         turns=runs.turns(result),

@@ -218,6 +218,17 @@ def points_of(session: Session, result_id: str) -> dict[str, models.Point]:
     return {metric: point for metric, point in rows}  # noqa: C416 - as above
 
 
+def series_of_case(
+    session: Session, case_key: str, project: str, comparability: Mapping[str, str]
+) -> str | None:
+    """Find the throughput of a case on such hardware: of a run that failed, where it belongs."""
+    of = models.SeriesRow
+    query = select(of.id, of.comparability).where(
+        of.case_key == case_key, of.metric == "throughput", of.project == project
+    )
+    return next((key for key, known in session.execute(query) if known == comparability), None)
+
+
 def values_of(session: Session, name: str, result_ids: Sequence[str]) -> dict[str, float]:
     """What results say of one metric, by their ids; those above zero."""
     of = models.Point
@@ -227,7 +238,7 @@ def values_of(session: Session, name: str, result_ids: Sequence[str]) -> dict[st
     values: dict[str, float] = {}
     for some in batched(result_ids):
         chosen = query.where(of.result_id.in_(some), models.SeriesRow.metric == name, of.value > 0)
-        values |= dict(session.execute(chosen).tuples().all())
+        values |= {key: float(value) for key, value in session.execute(chosen)}
     return values
 
 

@@ -96,10 +96,13 @@ def strip(values: Sequence[float], reach: tuple[float | None, float | None], lab
         Markup('<circle cx="{:.1f}" cy="14" r="4"/>').format(place)
         for place in places[: len(values)]
     )
-    line = Markup('<path class="reach" d="M{:.1f} 14H{:.1f}"/>').format(*places[len(values) :])
+    ends = places[len(values) :]
+    line = Markup("")
+    if len(ends) == 2:
+        line = Markup('<path class="reach" d="M{:.1f} 14H{:.1f}"/>').format(*ends)
     return Markup(
         '<svg class="strip" role="img" aria-label="{}" viewBox="0 0 {:.0f} 28">{}{}</svg>'
-    ).format(label, CARD_WIDTH, line if len(known) == 2 else "", dots)
+    ).format(label, CARD_WIDTH, line, dots)
 
 
 def stacked_bar(parts: Sequence[tuple[str, float]], whole: float, label: str) -> Markup:

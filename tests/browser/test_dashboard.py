@@ -40,6 +40,7 @@ def paths(seeded: Seeded) -> dict[str, str]:
         "findings": "/findings",
         "jobs": "/jobs",
         "explore": "/explore?workload=nanogpt",
+        "matrix": "/matrix?workload=resnet50",
         "job": f"/jobs/{seeded.ids['running']}",
         "compare": f"/compare?baseline={before}&contender={newest}",
         "run by module": f"/runs/{seeded.ids['latest:' + SLOWER]}",

@@ -305,6 +305,30 @@ def test_a_series_and_its_runs_link_to_the_finding_about_them(
     assert link not in read(pages, f"/runs/{long.result_of(2)}")  # before it
 
 
+def test_a_run_leads_to_the_finding_that_began_with_it_for_ever(
+    acting: TestClient, ids: Analysed
+) -> None:
+    moved = acting.get(f"/api/v1/findings/{ids.regression}").json()["series"][0]
+    with database_of(acting).writing() as session:
+        findings.act(session, ids.regression, "resolve", "ada", long.START)
+    link = f'Here began: <a href="/findings/{ids.regression}">'
+    assert link in read(acting, f"/runs/{moved['first_bad_result']}")
+    assert link not in read(acting, f"/runs/{long.result_of(2)}")
+
+
+def test_a_finding_draws_each_of_its_cases_and_lists_the_revisions_of_its_range(
+    pages: TestClient, ids: Analysed
+) -> None:
+    text = read(pages, f"/findings/{ids.regression}")
+    by_cell = text[text.index('id="by-cell"') :]
+    by_cell = by_cell[: by_cell.index("</section>")]
+    assert by_cell.count('class="reach"') == 1
+    assert "1 case, \u22124.9 %" in by_cell
+    came_in = text[text.index('id="range"') :]
+    assert came_in[: came_in.index("</section>")].count("<li>") == 1
+    assert 'id="by-cell"' not in read(pages, f"/findings/{ids.node}")
+
+
 def test_closed_findings_are_paged_and_marks_go_away(
     acting: TestClient, ids: Analysed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

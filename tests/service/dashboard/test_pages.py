@@ -45,6 +45,7 @@ def addresses(seeded: Seeded, series_id: str) -> dict[str, str]:
         "overview": "/",
         "cases": "/cases",
         "cases by a time": "/cases?metric=step_time&sort=change",
+        "matrix": "/matrix?workload=resnet50",
         "series": f"/series/{series_id}",
         "series by date": f"/series/{series_id}?x=time&last=all&zero=true",
         "run": f"/runs/{ids['latest:' + history.PLANS[5].case.key]}",
@@ -74,6 +75,7 @@ def addresses(seeded: Seeded, series_id: str) -> dict[str, str]:
 NAMES = (
     "overview",
     "cases",
+    "matrix",
     "cases by a time",
     "series",
     "series by date",
@@ -261,6 +263,15 @@ def test_a_run_shows_numbers_verdict_phases_telemetry_and_how_to_repeat_it(
     ):
         assert said in text
     assert text.count("data-chart") == 4
+
+
+def test_a_run_says_what_differs_from_the_run_before_on_its_worker(
+    pages: TestClient, seeded: Seeded
+) -> None:
+    key = history.PLANS[9].case.key
+    newest, before = (seeded.ids[f"{name}:{key}"] for name in ("latest", "before"))
+    text = pages.get(f"/runs/{newest}").text
+    assert f'from <a href="/runs/{before}">the run before</a> on this worker' in text
 
 
 def test_a_run_suggests_what_a_neighbour_of_its_revision_measured(

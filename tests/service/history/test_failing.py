@@ -123,6 +123,7 @@ def test_pages_mark_a_value_that_is_older_than_a_failure(
         text = client.get(path).text
         assert f'<a href="/runs/{newest}"' in text, path
         assert "2 revisions in a row" in text
+    assert f'<a href="/series/{one.series_id}">' in client.get(f"/runs/{newest}").text
     assert 'href="/cases?show=failing">1 case fails</a>' in client.get("/").text
     measure(0, OK)
     assert "in a row" not in client.get("/").text

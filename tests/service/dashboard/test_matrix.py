@@ -1,0 +1,132 @@
+"""The matrix puts cases side by side, says what a setting does, and leads to the fastest case."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import orjson
+import pytest
+from builders import history
+from builders.seeded import Seeded
+from builders.series import point, series
+from fastapi.testclient import TestClient
+
+from benchmarks.contracts import Case
+from service.dashboard import cases, figures, matrix
+from service.dashboard.cases import CaseGroup
+
+PLAIN, LAYOUT = {"workers": "4"}, {"workers": "4", "layout": "channels_last"}
+HALF = {"workers": "4", "precision": "bf16"}
+BOTH = LAYOUT | HALF
+MORE = BOTH | {"compile": "default"}
+
+
+def measured(axes: dict[str, str], value: float, workload: str = "resnet50") -> Any:
+    case = Case(workload=workload, preset="full", axes=axes)
+    ends = {"low": value * 0.99, "high": value * 1.01}
+    return series(point(1, value, **ends), id=case.key[:60], case=case)
+
+
+def group(*members: Any) -> CaseGroup:
+    (one,) = cases.groups(members)
+    return one
+
+
+LADDER = (
+    measured(PLAIN, 100.0),
+    measured(HALF, 200.0),
+    measured(LAYOUT, 150.0),
+    measured(BOTH, 320.0),
+    measured(MORE, 480.0),
+)
+
+
+def test_a_setting_is_held_against_the_cases_that_differ_in_nothing_else() -> None:
+    found = {one.setting.axis: one for one in matrix.effects(group(*LADDER))}
+    assert set(found) == {"precision", "layout", "compile"}
+    assert found["precision"].ratio == pytest.approx((2.0 * 320 / 150) ** 0.5)
+    assert (found["precision"].pairs, found["compile"].pairs) == (2, 1)
+    assert found["precision"].low == pytest.approx(2.0)
+    assert found["precision"].high == pytest.approx(320 / 150)
+    assert found["compile"].low < 1.5 < found["compile"].high
+    assert list(found) == ["precision", "layout", "compile"]
+
+
+def test_the_ladder_takes_the_smallest_steps_that_were_measured() -> None:
+    steps = matrix.ladder(group(*LADDER))
+    assert [one.row.latest.value for one in steps] == [100.0, 200.0, 320.0, 480.0]
+    assert [[each.axis for each in one.added] for one in steps[1:]] == [
+        ["precision"],
+        ["layout"],
+        ["compile"],
+    ]
+    assert [one.ratio.value if one.ratio else None for one in steps] == [
+        None,
+        *(pytest.approx(ratio) for ratio in (2.0, 1.6, 1.5)),
+    ]
+    assert (steps[1].start, steps[1].end) == (pytest.approx(100 / 480), pytest.approx(200 / 480))
+
+
+def test_a_fastest_case_that_nothing_leads_to_is_no_ladder() -> None:
+    alone = measured({"workers": "16", "precision": "bf16"}, 900.0)
+    assert matrix.ladder(group(*LADDER, alone))[-1].row.latest.value == 480.0
+    assert matrix.ladder(group(measured(PLAIN, 1.0), alone)) == []
+
+
+def test_what_all_cases_of_a_workload_set_is_left_out_of_the_rows() -> None:
+    groups = cases.groups([*LADDER, measured({"precision": "bf16"}, 7.0, "nanogpt"),
+                           measured({}, 3.0, "nanogpt")])  # fmt: skip
+    rows = matrix.heat_map(groups, "throughput", {})
+    said = [[f"{one.axis}={one.value}" for one in row.settings] for row in rows]
+    assert said[:3] == [[], ["precision=bf16"], ["layout=channels_last"]]
+    assert [cell is not None for cell in rows[1].cells] == [True, True]
+    assert [cell is not None for cell in rows[2].cells] == [False, True]
+    shades = [row.cells[1].shade for row in rows if row.cells[1]]
+    assert (shades[0], shades[-1]) == ("heat-0", f"heat-{matrix.SHADES}")
+
+
+def test_a_change_is_coloured_where_its_interval_leaves_out_none() -> None:
+    now = group(*LADDER)
+    then = {
+        row.series.id: point(0, row.latest.value * factor, low=low, high=high)
+        for row, factor in zip(now.rows, (1.0, 1.2, 0.8, 1.004, 1.2), strict=True)
+        for low, high in [
+            (row.latest.value * factor * 0.99, row.latest.value * factor * 1.01)
+        ]
+    }  # fmt: skip
+    cells = [row.cells[0] for row in matrix.heat_map([now], "change", then)]
+    assert [cell.shade for cell in cells if cell] == [
+        "",
+        "is-worse",
+        "is-better",
+        "",
+        "is-worse",
+    ]
+
+
+def test_no_other_case_is_better_than_one_on_the_front_in_both() -> None:
+    places = [(100.0, 10.0), (200.0, 10.0), (150.0, 5.0), (90.0, 5.0), (200.0, 10.0)]
+    assert matrix.front(places) == [1, 2, 4]
+
+
+def test_the_page_shows_what_it_was_asked_for(pages: TestClient, seeded: Seeded) -> None:
+    text = pages.get("/matrix?workload=resnet50&hardware=NVIDIA+H200&cost=energy").text
+    assert 'id="ladder">resnet50: the ladder' in text
+    assert text.count('class="step"') >= 3
+    drawn = re.search(r'<script type="application/json">(.*?)</script>', text)
+    assert drawn
+    chart = orjson.loads(drawn[1])
+    assert chart["layout"]["xaxis"]["title"]["text"].startswith("Energy per item, ")
+    runs = {each[0] for line in chart["data"] for each in line["customdata"]}
+    assert seeded.ids["latest:" + history.PLANS[5].case.key] in runs
+    for show in ("throughput", "speedup", "memory", "verdict", "change"):
+        assert pages.get(f"/matrix?show={show}").text.count("<td class=") > 10
+    since = history.revision_name(38)
+    assert f"Change since {since}" in pages.get(f"/matrix?show=change&since={since}").text
+    assert '<p class="note bad" role="alert">' in pages.get("/matrix?since=unheard").text
+
+
+def test_a_front_needs_two_cases() -> None:
+    only = figures.Place("r", "all defaults", 1.0, 1.0, best=True)
+    assert figures.pareto([only], ("Throughput", "img/s"), ("Peak memory", "B")) is None
