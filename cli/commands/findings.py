@@ -34,7 +34,7 @@ ACTIONS = {
     "environment": "Close it: the environment changed, not the code.",
     "infrastructure": "Close it: a node or its surroundings were at fault.",
     "withdraw": "Close it: it was never there.",
-    "reopen": "Open it again: it is back, or was closed by mistake.",
+    "reopen": "Open it again: it is back, or that was a mistake.",
 }
 """The commands that act, each named as its action in the API, with hyphens."""
 

@@ -117,7 +117,7 @@ def _front(session: Session, group: CaseGroup, cost: str) -> figures.Figure | No
     places = [(row.latest.value, costs[row.latest.result_id]) for row in rows]
     best = set(matrix.front(places))
     drawn = [
-        figures.Place(
+        figures.ParetoCase(
             row.latest.result_id, labels.said(row.series.case), *places[at], best=at in best
         )
         for at, row in enumerate(rows)

@@ -13,7 +13,7 @@ from service.dashboard.figures.overlays import (
     baseline_of,
     explored,
 )
-from service.dashboard.figures.pareto import Place, pareto
+from service.dashboard.figures.pareto import ParetoCase, pareto
 from service.dashboard.figures.places import View, XAxis
 from service.dashboard.figures.points import before_after, history
 from service.dashboard.figures.segments import Analysed, EnvironmentMark, Step, place_of
@@ -30,8 +30,8 @@ __all__ = [
     "EnvironmentMark",
     "Figure",
     "Level",
+    "ParetoCase",
     "PassName",
-    "Place",
     "Scene",
     "Step",
     "View",

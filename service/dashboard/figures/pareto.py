@@ -10,7 +10,7 @@ from service.wording import formats
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ParetoCase:
     """One case: its throughput and its cost, in base units, and the run that says so."""
 
     result_id: str
@@ -22,7 +22,7 @@ class Place:
 
 
 def pareto(
-    places: Sequence[Place], gain: tuple[str, str], cost: tuple[str, str]
+    places: Sequence[ParetoCase], gain: tuple[str, str], cost: tuple[str, str]
 ) -> frame.Figure | None:
     """Draw cases by throughput and cost, each a title with a unit; None without two of them."""
     if len(places) < 2:
@@ -48,7 +48,7 @@ def pareto(
 
 
 def _points(
-    places: Sequence[Place],
+    places: Sequence[ParetoCase],
     name: str,
     scales: tuple[tuple[float, str], tuple[float, str]],
     mode: str,

@@ -128,5 +128,5 @@ def test_the_page_shows_what_it_was_asked_for(pages: TestClient, seeded: Seeded)
 
 
 def test_a_front_needs_two_cases() -> None:
-    only = figures.Place("r", "all defaults", 1.0, 1.0, best=True)
+    only = figures.ParetoCase("r", "all defaults", 1.0, 1.0, best=True)
     assert figures.pareto([only], ("Throughput", "img/s"), ("Peak memory", "B")) is None
