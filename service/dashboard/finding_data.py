@@ -16,9 +16,9 @@ from service.analysis.detection.windows import SAME
 from service.dashboard import figures
 from service.dashboard.cell_dots import CellRows, cell_rows
 from service.dashboard.kernels import ProfiledRun, profiled_run
-from service.database.paging import Page
+from service.database.paging import Page, batched
 from service.findings import bad_nodes, confirm
-from service.history.queries import load_series, name_of, stored_of
+from service.history.queries import COUNTED, load_series, name_of, stored_of
 from service.schemas import findings as schemas
 from service.schemas.comparisons import ComparisonView
 from service.schemas.gate import MetricFinding
@@ -182,16 +182,23 @@ def _changes_between(
 ) -> list[float]:
     """How far series on such hardware moved between two revisions, by their newest points there."""
     point, series = models.Point, models.SeriesRow
-    query = (
-        select(point.series_id, series.comparability, point.revision, point.value)
-        .join(series, series.id == point.series_id)
-        .where(series.metric == metric, point.revision.in_(ends), ~point.excluded)
-        .where(point.disturbed == "", point.value > 0)
-        .order_by(point.measured_at)
-    )
+    rows = session.execute(select(series.id, series.comparability).where(series.metric == metric))
+    others = [
+        series_id
+        for series_id, comparability in rows
+        if series_id not in without and formats.hardware(comparability) in hardware
+    ]
+    of_revisions = models.Revision.name.in_(ends)
+    places = session.scalars(select(models.Revision.ordered_at).where(of_revisions)).all()
     seen: dict[str, dict[str, float]] = {}
-    for series_id, comparability, revision, value in session.execute(query):
-        if series_id not in without and formats.hardware(comparability) in hardware:
+    for some in batched(others):
+        query = (
+            select(point.series_id, point.revision, point.value)
+            .where(point.series_id.in_(some), point.revision_at.in_(places))
+            .where(point.revision.in_(ends), *COUNTED, point.value > 0)
+            .order_by(point.measured_at)
+        )
+        for series_id, revision, value in session.execute(query):
             seen.setdefault(series_id, {})[revision] = value
     good, bad = ends
     return [at[bad] / at[good] - 1.0 for at in seen.values() if len(at) == len(set(ends))]
