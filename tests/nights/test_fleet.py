@@ -8,9 +8,9 @@ from statistics import fmean
 import pytest
 
 from benchmarks.contracts import Case, JobSpec, Result, Status
+from trials.nights.cells import cases_of
 from trials.nights.events import EVERYTHING, GPUS, Draw, Event, Factor, Moves, drawn
 from trials.nights.fleet import NODES, Fleet
-from trials.nights.history import cases_of
 
 CASE = Case(workload="resnet50", preset="full", axes={"workers": "8"})
 STEP = Event("slower", 20, Factor(workload="resnet50"), 0.05)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from trials.nights.cells import cases_of, numbered
 from trials.nights.score import History, Told, Truth, inbox, judged, table, waited
 
 TRUTH = Truth(
@@ -134,3 +135,17 @@ def test_the_inbox_shows_each_finding_with_what_is_wrong() -> None:
     said = "\n".join(inbox(history))
     assert "[cause] night 20: bf16 training 2.0 % slower since r20" in said
     assert "about bf16 slower from 20" in said
+
+
+def test_all_cases_of_the_factor_are_named_before_all_are_measured() -> None:
+    cells = numbered(cases_of(43))
+    chosen = frozenset(at for (key, _), at in cells.items() if key.startswith("unet:"))
+    some = frozenset(sorted(chosen)[:5])
+    said = "unet is 2.0 % slower since r20: all 3 cases, none of the other 9."
+    truth = replace(TRUTH, says=("unet",), cells=chosen)
+    told = replace(TOLD, headline="unet 2.0 % slower since r20", sentence=said, cells=some)
+    few = replace(told, sentence=said.replace("all 3", "2 of 3"))
+    (whole,), (part,) = (judged([one], [truth], cases_of(43)) for one in (told, few))
+    assert whole.factor
+    assert not whole.listed
+    assert not part.factor

@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.catalog import catalog
 from benchmarks.catalog.metrics import metric
-from benchmarks.catalog.suites import suite
 from benchmarks.contracts import Case
+from trials.nights.cells import Cells, cases_of, numbered
 from trials.nights.events import FIRST, Draw, Event, drawn
 from trials.nights.fleet import NODES, Fleet, number_of
 from trials.nights.score import History, Told, Truth
@@ -20,8 +19,6 @@ from trials.nights.service import Nights, Spent, team
 
 MEMORY = Path("/dev/shm")
 """Where the database lies, if there is such a place: the disk is not what is measured."""
-Cells = Mapping[tuple[str, str], int]
-"""Number of each case on each kind of hardware."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +40,6 @@ class Plan:
     """The first night after which results are analysed: before, there is nothing to be found."""
 
 
-def cases_of(count: int) -> list[Case]:
-    """So many cases of the suite ``nightly``, spread over it."""
-    every = suite("nightly").cases
-    chosen = [every[place * len(every) // count] for place in range(count)]
-    return [catalog.normalise(case, "cuda") for case in chosen]
-
-
 def simulate(
     plan: Plan, after: Callable[[int, Nights], None] = lambda _night, _team: None
 ) -> History:
@@ -57,7 +47,7 @@ def simulate(
     cases = cases_of(plan.cases)
     draw = Draw(random.Random(plan.seed), cases, NODES)
     events = [] if plan.quiet else drawn(draw, plan.first, plan.nights, plan.every, plan.kinds)
-    cells = _numbered(cases)
+    cells = numbered(cases)
     where = MEMORY if MEMORY.is_dir() else None
     spent: list[Spent] = []
     told: dict[str, Told] = {}
@@ -80,11 +70,6 @@ def simulate(
         analysis_wall_s=tuple(round(one.analysis_wall_s, 3) for one in spent),
         jobs=sum(one.jobs for one in spent),
     )
-
-
-def _numbered(cases: Sequence[Case]) -> Cells:
-    cells = [(case.key, gpu) for case in cases for gpu in sorted(set(NODES.values()))]
-    return {cell: place for place, cell in enumerate(cells)}
 
 
 def _truth(event: Event, cases: Sequence[Case], cells: Cells) -> Truth:

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from benchmarks.contracts import Case
+from trials.nights.cells import cases_of, named
+
 NEAR = 3
 """Nights by which a finding may misplace what it is about, and still be about it."""
 IN_TIME = 3
@@ -78,6 +81,8 @@ class Judged:
     """None: it is about nothing that happened."""
     again: bool = False
     """Whether the same event was told before."""
+    named: frozenset[int] = frozenset()
+    """All cells of the factor that its sentence names, if that names all of one."""
 
     @property
     def metric(self) -> bool:
@@ -87,14 +92,21 @@ class Judged:
 
     @property
     def factor(self) -> bool:
-        """Return True if it names the right cells, and its headline the right words."""
+        """Return True if it names the right cells, and its headline the right words.
+
+        A sentence that names all cases of the planted factor says what happened, also before all of
+        them are measured.
+        """
         truth, told = self._of(), self.told
         if truth.worker:
             return told.worker == truth.worker
-        both, either = len(told.cells & truth.cells), len(told.cells | truth.cells)
-        return both >= ALIKE * either and all(
-            word.lower() in told.headline.lower() for word in truth.says
-        )
+        words = all(word.lower() in told.headline.lower() for word in truth.says)
+        return words and (self.named == truth.cells or _alike(told.cells, truth.cells))
+
+    @property
+    def listed(self) -> bool:
+        """Return True if the series that it lists by now are of the right cells."""
+        return bool(self.told.worker) or _alike(self.told.cells, self._of().cells)
 
     @property
     def direction(self) -> bool:
@@ -119,7 +131,13 @@ class Judged:
         return self.truth
 
 
-def judged(told: Iterable[Told], truths: Sequence[Truth]) -> list[Judged]:
+def _alike(named: frozenset[int], moved: frozenset[int]) -> bool:
+    return len(named & moved) >= ALIKE * len(named | moved)
+
+
+def judged(
+    told: Iterable[Told], truths: Sequence[Truth], cases: Sequence[Case] = ()
+) -> list[Judged]:
     """Each finding with the event that it is about, in the order in which they were opened."""
     seen: set[int] = set()
     rows = []
@@ -128,7 +146,8 @@ def judged(told: Iterable[Told], truths: Sequence[Truth]) -> list[Judged]:
         if place is None:
             rows.append(Judged(finding, None))
             continue
-        rows.append(Judged(finding, truths[place], again=place in seen))
+        whole = named(finding.sentence, cases)
+        rows.append(Judged(finding, truths[place], again=place in seen, named=whole))
         seen.add(place)
     return rows
 
@@ -197,7 +216,7 @@ class History:
 
     def judged(self) -> list[Judged]:
         """Its findings, with what each is about."""
-        return judged(self.told, self.truths)
+        return judged(self.told, self.truths, cases_of(self.cases))
 
 
 def table(histories: Sequence[History]) -> list[str]:
@@ -244,6 +263,7 @@ def _figures(each: Scored) -> Iterator[tuple[str, str]]:
     for part in ("metric", "factor", "direction", "cause"):
         right = sum(bool(getattr(row, part)) for row in about)
         yield f"headline names the right {part}", f"{right} of {len(about)}"
+    yield "lists the right cells", f"{sum(row.listed for row in about)} of {len(about)}"
     for extent in sorted({truth.extent for truth, _ in told} - {""}):
         yield f"nights until told: {extent}", _nights(n for t, n in told if t.extent == extent)
     spent = [s for history, _ in each for s in history.analysis_s]

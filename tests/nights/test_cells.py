@@ -1,0 +1,51 @@
+"""The cells that a sentence names, of those that were simulated."""
+
+import pytest
+
+from trials.nights.cells import cases_of, named, numbered
+from trials.nights.events import ANY, BF16, COMPILED, GPUS, Factor
+
+CASES = cases_of(43)
+CELLS = numbered(CASES)
+
+
+def those(factor: Factor) -> frozenset[int]:
+    return frozenset(
+        CELLS[case.key, gpu]
+        for case in CASES
+        for gpu in GPUS
+        if factor.covers(case) and factor.on(gpu, "")
+    )
+
+
+@pytest.mark.parametrize(
+    ("subject", "factor"),
+    [
+        ("bf16 training", BF16),
+        ("compiled training", COMPILED),
+        ("uncompiled unet", Factor(workload="unet", axes={"compile": None})),
+        ("resnet50 on H100 80GB HBM3", Factor(workload="resnet50", gpu=GPUS[1])),
+        ("training with workers=4 and graphs set", Factor(axes={"workers": "4", "graphs": ANY})),
+        ("energy per item of resnet50 with default decode",
+         Factor(workload="resnet50", axes={"decode": None})),
+        ("nanogpt without input", Factor(workload="nanogpt")),
+    ],
+)  # fmt: skip
+def test_all_cases_of_a_factor_are_its_cells(subject: str, factor: Factor) -> None:
+    said = f"{subject} is 1.0 % to 1.9 % slower, little by little since r34: all 9 cases"
+    rest = " on H100 80GB HBM3 and H200, none of the other 18. Confirmed on 3 nodes."
+    assert named(said + rest, CASES) == those(factor)
+    assert named(f"{said}{rest}", CASES)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "bf16 training is 1.0 % slower since r34: 8 of 9 cases, none of the other 18.",
+        "bf16 training is 1.0 % slower since r34: all 9 cases and 2 others, none of the other 16.",
+        "unet:full graphs=on is 1.0 % slower since r34: 1 of 9 cases on H200.",
+        "Worker node-a is 5.2 % slower since r29.",
+    ],
+)
+def test_exceptions_and_single_cases_name_no_factor(sentence: str) -> None:
+    assert not named(sentence, CASES)
