@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -62,3 +63,47 @@ def _step(count: int, at: int) -> Shape:
 def _ramp(count: int, begin: int, end: int) -> Shape:
     """Zero up to ``begin``, one from ``end`` on."""
     return np.clip((np.arange(count) - begin) / (end - begin), 0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class StepBesideDrift:
+    """A step of a level that drifts along before and after it."""
+
+    step: float
+    """ln(after / before)."""
+    error: float
+    """Standard deviation of it."""
+    level: float
+    """ln of the level at the first revision that shows the step, without it."""
+    slope: float
+    """What the level drifts with each revision."""
+
+    def at(self, revision: float) -> float:
+        """Give the level at a revision without the step; the first that shows it is 0."""
+        return self.level + self.slope * revision
+
+
+def step_beside_drift(
+    before: Sequence[tuple[float, float]], after: Sequence[tuple[float, float]], noise: float
+) -> StepBesideDrift | None:
+    """Part a step from the drift beside it; None if a step alone explains the levels as well.
+
+    Args:
+        before: number of the revision, from the first that may show the step on, and ln of the
+            level there; at least one.
+        after: likewise, from that revision on.
+        noise: standard deviation of a level, above zero.
+    """
+    sides = np.array(before), np.array(after)
+    (x0, y0), (x1, y1) = (side.mean(axis=0) for side in sides)
+    x, y = np.concatenate([side - side.mean(axis=0) for side in sides]).T
+    across = float(x @ x)
+    if not across:
+        return None
+    slope = float(x @ y) / across
+    rest = float(np.sum((y - slope * x) ** 2)) / max(1, len(x) - 3)
+    scale = max(noise, math.sqrt(rest))
+    if slope**2 * across <= 2.0 * LEAST_ODDS * scale**2:
+        return None
+    error = scale * math.sqrt(1.0 / len(before) + 1.0 / len(after) + (x1 - x0) ** 2 / across)
+    return StepBesideDrift(float(y1 - y0 - slope * (x1 - x0)), error, float(y0 - slope * x0), slope)

@@ -69,8 +69,18 @@ def support(cause: float, shift: float, error: float) -> float:
         shift: of the series in question, likewise.
         error: standard deviation of ``shift``.
     """
-    if shift / cause < LEAST_PART:
-        return -math.inf
+    return -math.inf if shift / cause < LEAST_PART else _odds(cause, shift, error)
+
+
+def stayed(cause: float, shift: float, error: float) -> bool:
+    """Return True if a shift is likelier without a cause than with it, whatever else it may be.
+
+    What surely moved by a small part of the cause neither has that cause nor stayed.
+    """
+    return _odds(cause, 0.0 if shift / cause < 0 else shift, error) < 0
+
+
+def _odds(cause: float, shift: float, error: float) -> float:
     spread = math.hypot(error, SPREAD * cause)
     with_it = -0.5 * ((shift - cause) / spread) ** 2 - math.log(spread)
     return with_it - (-0.5 * (shift / error) ** 2 - math.log(error))

@@ -18,16 +18,14 @@ from service.findings.bad_nodes import slow_periods
 from service.findings.gather_evidence import members
 from service.findings.queries import reported_places
 from service.findings.rules import ACTIVE, DRIFT, NEAR, REFUTED, Candidate, SlowPeriods
-from service.findings.shift import Shift, shift_between
-from service.findings.suspicion import ENOUGH, LEAST_SCALE, Baseline, points_before
+from service.findings.shift import Shift, level_before, shift_by_now
+from service.findings.suspicion import ENOUGH, LEAST_SCALE, Baseline
 from service.history import revisions
 from service.history.analysis import Histories
 from service.history.series_history import RecentPoint, SeriesHistory
 from service.models import FindingRow, FindingSeries
 from service.schemas.findings import Cause, Certainty
 
-NEWEST = 3
-"""Points at the end that say how far a drift has come."""
 LEVELS_BEFORE = 8
 """Revisions before a drift that are looked at."""
 
@@ -137,7 +135,7 @@ def _logs(
     index = recent.index_of(begin)
     if index is None or noise is None:
         return
-    earlier = _before(history, index, ill)
+    earlier = level_before(history, index, ill)
     if len(earlier) < ENOUGH:
         return
     usual = Baseline.of((point.worker, point.value) for point in earlier)
@@ -146,13 +144,6 @@ def _logs(
         value = usual.alike(point.worker, point.value)
         if min(value, usual.level) > 0:
             yield point, math.log(value / usual.level)
-
-
-def _before(
-    history: SeriesHistory, index: int, ill: SlowPeriods, reported: Sequence[int] = ()
-) -> Sequence[RecentPoint]:
-    known = [*reported, *(change.change.index for change in history.analysis.changes)]
-    return rules.of_well_workers(points_before(history.recent, index, known), ill)
 
 
 def moved_by_now(
@@ -173,8 +164,7 @@ def moved_by_now(
     for history in among:
         if history.series.case.workload not in workloads or history.series.id in mixed:
             continue
-        places = [one.at for one in reported[history.series.id]]
-        shift = _shift_by_now(history, (begin, place, last), places, ill)
+        shift = shift_by_now(history, (begin, place, last), reported[history.series.id], ill)
         if shift is not None:
             yield history, shift
 
@@ -193,23 +183,3 @@ def _of_others(
         )
     )
     return frozenset(session.scalars(query))
-
-
-def _shift_by_now(
-    history: SeriesHistory,
-    drift: tuple[datetime, datetime, datetime],
-    reported: Sequence[int],
-    ill: SlowPeriods,
-) -> Shift | None:
-    """Hold the newest points of a drift against those before it.
-
-    ``drift`` gives the places where it surely had not begun, where it had, and where it is over;
-    ``reported`` numbers the points at which other changes are reported.
-    """
-    recent = history.recent
-    index, at, last = map(recent.index_of, drift)
-    if index is None or at is None or last is None:
-        return None
-    points = recent.points[at - recent.first : last + 1 - recent.first]
-    later = rules.of_well_workers(points, ill)
-    return shift_between(history, at, _before(history, index, ill, reported), later[-NEWEST:])

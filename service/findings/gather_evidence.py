@@ -27,16 +27,14 @@ from service.analysis.attribution import (
 from service.analysis.detection.change import ChangePoint
 from service.analysis.recovery import clearly_at
 from service.analysis.statement import state
-from service.findings import causes, lifecycle
+from service.findings import lifecycle
 from service.findings.bad_nodes import slow_periods
-from service.findings.queries import reported_places
-from service.findings.rules import NOTHING, Candidate, Remeasured, ReportedPlace, SlowPeriods
-from service.findings.shift import shift_at
+from service.findings.rules import NOTHING, Candidate, Remeasured
+from service.findings.unmoved_series import unmoved
 from service.history import queries, replicates, revisions
 from service.history.analysis import Histories
 from service.history.queries import name_of
 from service.history.series_history import (
-    EDGE,
     FIRST,
     Place,
     PlacedChange,
@@ -72,7 +70,6 @@ def question_of(
     again = [_load(session, side) for side in (measured.before, measured.after)]
     again = [[one for one in side if one.result.case == first.series.case] for side in again]
     around, ill = neighbours(histories, first.series), slow_periods(session)
-    reported = reported_places(session, around)
     here = [other for other in around if other.series.comparability == first.series.comparability]
     subject = metric(first.series.metric).subject
     revision = session.get_one(Revision, placed.first_bad)
@@ -99,10 +96,9 @@ def question_of(
         after=(*new, *again[1]),
         moved=tuple(moved_with(first, alike)),
         unmoved=tuple(
-            cell_of(other.series)
-            for other in around
-            if cell_of(other.series) not in moved
-            and _stayed(other, since, change, reported[other.series.id], ill)
+            cell_of(history.series)
+            for history in unmoved(session, first, since, around, ill)
+            if cell_of(history.series) not in moved
         ),
         residuals=tuple(residual for other in here for residual in residuals(other, since)),
     )
@@ -239,30 +235,6 @@ def neighbours(histories: Histories, series: SeriesName) -> list[SeriesHistory]:
         select(SeriesRow.id).where(*same_metric(series)).order_by(SeriesRow.id)
     ).all()
     return [histories.of(series_id) for series_id in ids[:NEIGHBOURS]]
-
-
-def _stayed(
-    history: SeriesHistory,
-    since: Place,
-    change: ChangePoint,
-    reported: Sequence[ReportedPlace],
-    ill: SlowPeriods,
-) -> bool:
-    """Return True if a series was measured on both sides of a place, and did not move with it.
-
-    With too few points to tell it is left out: it neither moved nor stayed.
-    """
-    recent = history.recent
-    index = recent.index_at(since)
-    if index is None or index <= recent.first or index >= recent.first + len(recent.points):
-        return False
-    if any(abs(one.change.index - index) <= EDGE for one in history.analysis.changes):
-        return False
-    shift = shift_at(history, since[0], reported, ill)
-    if shift is None or min(change.before, change.after) <= 0:
-        return True
-    size = math.log(change.after / change.before)
-    return causes.support(size, shift.log, shift.error) < 0
 
 
 def say_again(histories: Histories, row: FindingRow, whole: Sequence[Candidate]) -> None:

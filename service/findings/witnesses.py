@@ -21,7 +21,7 @@ from service.findings.bad_nodes import slow_periods
 from service.findings.gather_evidence import where_of
 from service.findings.queries import places_of, reported_places
 from service.findings.rules import NEAR, Candidate, misplaced_by
-from service.findings.shift import Shift, shift_at
+from service.findings.shift import Shift, step_at
 from service.findings.suspicion import Suspicion
 from service.findings.threshold_table import load_threshold
 from service.findings.thresholds import least_effect
@@ -52,7 +52,7 @@ def shifts(
     ill, reported = slow_periods(session), reported_places(session, among)
     for history in among:
         places = reported[history.series.id]
-        shift = shift_at(history, at, places, ill)
+        shift = step_at(history, at, places, ill)
         if shift is not None and not any(place.explains(shift.at, shift.log) for place in places):
             yield history, shift
 

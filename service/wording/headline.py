@@ -20,18 +20,22 @@ _ADJECTIVES = {("compile", factors.ANY): "compiled", ("compile", None): "uncompi
 
 
 def short(headline: Statement) -> str:
-    """A headline that names the number of cases where their settings are too many words."""
-    whole = headline_words(headline, verb="")
-    if len(whole.split()) < HEADLINE_WORDS:
-        return whole
+    """A headline in under twelve words: of a case with many settings, it leaves out since when.
+
+    Of several, it names their number where their settings are too many words.
+    """
     facts: Mapping[str, Any] = headline.facts
     cells: Mapping[str, Any] = facts["cells"].facts
+    since = [True, False] if cells["case"] and not cells["others"] else [True]
+    for whole in (headline_words(headline, verb="", since=one) for one in since):
+        if len(whole.split()) < HEADLINE_WORDS:
+            return whole
     count = formats.counted(cells["moved"] + cells["others"], "case")
     name = cells["workload"] or _several(cells)
     return headline_words(headline, verb="", subject=f"{name} ({count})")
 
 
-def headline_words(headline: Statement, verb: str, subject: str = "") -> str:
+def headline_words(headline: Statement, verb: str, subject: str = "", *, since: bool = True) -> str:
     """``bf16 training is 2.0 % slower since r14``, with ``verb`` after the subject."""
     facts: Mapping[str, Any] = headline.facts
     subject = subject or subject_of(facts["cells"])
@@ -45,9 +49,9 @@ def headline_words(headline: Statement, verb: str, subject: str = "") -> str:
     else:
         longer = ("longer", "shorter") if facts["unit"] == "s" else ("higher", "lower")
         way, subject = longer[most < 0], f"{quantity_names.title(metric_name)} of {subject}"
-    since = formats.revision(facts["first_bad"])
     slowly = ", little by little" if facts.get("gradual") else ""
-    return f"{subject}{verb} {by} {way}{slowly} since {since}"
+    begin = f" since {formats.revision(facts['first_bad'])}" if since else ""
+    return f"{subject}{verb} {by} {way}{slowly}{begin}"
 
 
 TITLE_WORDS = 7

@@ -22,8 +22,8 @@ from trials.nights.history import Plan, simulate
 from trials.nights.score import History, inbox, table
 from trials.nights.service import Nights
 
-ROWS = Path("benchmarks/results/nights/simulated.jsonl")
-PAGE = ROWS.parent / "README.md"
+RESULTS = Path("benchmarks/results/nights")
+PAGE = RESULTS / "README.md"
 _ROW = TypeAdapter(History)
 
 
@@ -33,25 +33,29 @@ def main() -> None:
     if arguments.seed is not None:
         _one(_plan(arguments, arguments.seed))
         return
-    plans = [_plan(arguments, seed) for seed in range(arguments.histories)]
+    seeds = range(arguments.first, arguments.first + arguments.histories)
+    plans = [_plan(arguments, seed) for seed in seeds]
     plans += [replace(plan, quiet=True) for plan in plans[: arguments.quiet]]
     rows: list[History] = []
     with ProcessPoolExecutor(arguments.processes) as pool:
         for row in pool.map(simulate, plans):
             rows.append(row)
-            _write(rows)  # each time: a history takes long
+            _write(rows, arguments.rows)  # each time: a history takes long
 
 
-def _write(rows: Sequence[History]) -> None:
-    ROWS.write_text("".join(json.dumps(_ROW.dump_python(row, mode="json")) + "\n" for row in rows))
+def _write(rows: Sequence[History], name: str) -> None:
+    text = "".join(json.dumps(_ROW.dump_python(row, mode="json")) + "\n" for row in rows)
+    (RESULTS / f"{name}.jsonl").write_text(text)
     lines = "\n".join(table(rows))
-    PAGE.write_text(replaced(PAGE.read_text(), "bench-nights", lines))
+    PAGE.write_text(replaced(PAGE.read_text(), name, lines))
     print(lines, flush=True)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--histories", type=int, default=8)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first history")
+    parser.add_argument("--rows", default="simulated", help="name of the file, and of its table")
     parser.add_argument("--nights", type=int, default=60)
     parser.add_argument("--cases", type=int, default=43, help="of the suite nightly")
     parser.add_argument("--every", type=int, default=5, help="nights between two events")

@@ -65,3 +65,16 @@ def test_more_noise_supports_less() -> None:
     supports = [causes.support(-0.01, -0.01, noise) for noise in (0.001, 0.002, 0.004, 0.01)]
     assert supports == sorted(supports, reverse=True)
     assert supports[-1] < causes.SUPPORT
+
+
+@pytest.mark.parametrize("size", [-0.05, -0.01, 0.02])
+def test_what_did_not_move_stayed_and_what_does_not_tell_did_neither(size: float) -> None:
+    cause, noise = math.log1p(size), 0.002
+    assert causes.stayed(cause, 0.0, noise)
+    assert causes.stayed(cause, -cause, noise), "another cause moved it the other way"
+    assert causes.stayed(cause, 0.0, abs(cause)), "noise alone is likelier, if little"
+    assert not causes.stayed(cause, cause, noise)
+    assert not causes.stayed(cause, 0.45 * cause, abs(cause) / 20), "it moved, by another cause"
+    unclear = cause, 0.6 * cause, abs(cause) / 3
+    assert not causes.stayed(*unclear)
+    assert causes.support(*unclear) < causes.SUPPORT

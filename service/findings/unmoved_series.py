@@ -1,0 +1,69 @@
+"""Finds the series that did not move with the cause of a change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from service.analysis.detection.change import ChangePoint
+from service.findings import causes
+from service.findings.queries import reported_places
+from service.findings.rules import DRIFT, NEAR, Candidate, ReportedPlace, SlowPeriods
+from service.findings.shift import Shift, shift_by_now, step_at
+from service.history import revisions
+from service.history.series_history import EDGE, Place, SeriesHistory
+
+
+def unmoved(
+    session: Session,
+    first: Candidate,
+    since: Place,
+    around: Sequence[SeriesHistory],
+    ill: SlowPeriods,
+) -> Iterator[SeriesHistory]:
+    """Yield the series that were measured on both sides of a place and did not move with it.
+
+    One that does not tell is left out: it neither moved nor stayed.
+    """
+    change, reported = first.placed.change, reported_places(session, around)
+    project = first.series.project
+    begin, last = (revisions.beside(session, since[0], project, by) for by in (-NEAR, DRIFT))
+    for history in around:
+        places = reported[history.series.id]
+        if not _spans(history, since):
+            continue
+        if first.drifts:
+            until = min([last, *_starts_after(history, since, places)])
+            shift = shift_by_now(history, (begin, since[0], until), places, ill)
+        else:
+            shift = step_at(history, since[0], places, ill)
+        if shift is not None and _stayed(change, shift):
+            yield history
+
+
+def _spans(history: SeriesHistory, since: Place) -> bool:
+    """Return True if a series has points on both sides of a place where no change is detected."""
+    recent = history.recent
+    index = recent.index_at(since)
+    if index is None or index <= recent.first or index >= recent.first + len(recent.points):
+        return False
+    return all(abs(one.change.index - index) > EDGE for one in history.analysis.changes)
+
+
+def _starts_after(
+    history: SeriesHistory, since: Place, reported: Iterable[ReportedPlace]
+) -> Iterator[datetime]:
+    """Yield the places of the last points before what is reported after a place."""
+    recent = history.recent
+    begin = recent.index_at(since) or recent.first
+    later = (one.at - recent.first for one in reported if one.at > begin)
+    yield from (recent.points[at - 1].revision_at for at in later if at <= len(recent.points))
+
+
+def _stayed(change: ChangePoint, shift: Shift) -> bool:
+    if min(change.before, change.after) <= 0:
+        return True
+    return causes.stayed(math.log(change.after / change.before), shift.log, shift.error)
