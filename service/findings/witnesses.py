@@ -63,10 +63,16 @@ def supporters(
     """Yield the series that moved with the cause of a change; reads only."""
     size = math.log(cause.placed.change.after / cause.placed.change.before)
     for history, shift in shifts(session, among, cause.placed.first_bad_at):
-        surely = causes.support(size, shift.log, shift.error)
-        last, first = (causes.support(size, log, shift.point_error) for log in shift.edge)
-        if surely >= causes.SUPPORT and last < AT_THE_EDGE and first > -AT_THE_EDGE:
+        surely = support_at_place(size, shift)
+        if surely >= causes.SUPPORT:
             yield history, shift, surely
+
+
+def support_at_place(cause: float, shift: Shift) -> float:
+    """Give the support for a cause by a shift; none where the points beside the place deny it."""
+    last, first = (causes.support(cause, log, shift.point_error) for log in shift.edge)
+    denied = last >= AT_THE_EDGE or first <= -AT_THE_EDGE
+    return -math.inf if denied else causes.support(cause, shift.log, shift.error)
 
 
 def witnesses(

@@ -26,19 +26,22 @@ def placed_at(revision: int) -> datetime:
     return FIRST_AT + timedelta(days=revision)
 
 
-def watched(logs: Sequence[float], seed: int = 0) -> SeriesHistory:
-    """Throughput at one revision after the other on worker ``c``: ln over 100, without noise.
+def watched(
+    logs: Sequence[float], seed: int = 0, case: Case = CASE, workers: Sequence[str] = ("c",)
+) -> SeriesHistory:
+    """Throughput at one revision after the other on each worker: ln over 100, without noise.
 
     No change of it is known.
     """
-    noise = np.random.default_rng(seed).normal(0.0, NOISE, len(logs))
-    values = 100.0 * np.exp(np.array(logs) + noise)
+    noise = np.random.default_rng(seed).normal(0.0, NOISE, (len(logs), len(workers)))
+    values = 100.0 * np.exp(np.array(logs)[:, None] + noise)
     points = tuple(
-        RecentPoint(f"{at:03d}", f"r{at:03d}", placed_at(at), float(value), "c", placed_at(at))
-        for at, value in enumerate(values)
+        RecentPoint(f"{at}{name}", f"r{at:03d}", placed_at(at), float(value), name, placed_at(at))
+        for at, row in enumerate(values)
+        for name, value in zip(workers, row, strict=True)
     )
-    name = SeriesName("s", CASE, "throughput", "img/s", Direction.HIGHER, {})
+    name = SeriesName("s", case, "throughput", "img/s", Direction.HIGHER, {})
     known = Noise(NOISE, autocorrelation=0.0, minimum_detectable_effect=0.01)
     analysis = SeriesAnalysis("s", len(points), (), known, (), None)
     tail = RecentPoints("s", Direction.HIGHER, 0, points)
-    return SeriesHistory(name, analysis, tail, tuple(map(float, values)))
+    return SeriesHistory(name, analysis, tail, tuple(point.value for point in points))

@@ -101,12 +101,12 @@ class Judged:
         if truth.worker:
             return told.worker == truth.worker
         words = all(word.lower() in told.headline.lower() for word in truth.says)
-        return words and (self.named == truth.cells or _alike(told.cells, truth.cells))
+        return words and (self.named == truth.cells or alike(told.cells, truth.cells))
 
     @property
     def listed(self) -> bool:
         """Return True if the series that it lists by now are of the right cells."""
-        return bool(self.told.worker) or _alike(self.told.cells, self._of().cells)
+        return bool(self.told.worker) or alike(self.told.cells, self._of().cells)
 
     @property
     def direction(self) -> bool:
@@ -131,7 +131,7 @@ class Judged:
         return self.truth
 
 
-def _alike(named: frozenset[int], moved: frozenset[int]) -> bool:
+def alike(named: frozenset[int], moved: frozenset[int]) -> bool:
     return len(named & moved) >= ALIKE * len(named | moved)
 
 
