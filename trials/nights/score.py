@@ -17,6 +17,8 @@ LEAST_SHARE = 0.5
 ALIKE = 0.8
 """Of the cells that an event moved or a finding names, those that are in both, from which on a
 finding names the right ones."""
+RANKED = "overtaken"
+"""Kind of findings that say which case is the fastest, and not what happened."""
 WIDE = 12
 """Cells from which on many have moved."""
 
@@ -216,7 +218,8 @@ class History:
 
     def judged(self) -> list[Judged]:
         """Its findings, with what each is about."""
-        return judged(self.told, self.truths, cases_of(self.cases))
+        changes = (one for one in self.told if one.kind != RANKED)
+        return judged(changes, self.truths, cases_of(self.cases))
 
 
 def table(histories: Sequence[History]) -> list[str]:
@@ -263,6 +266,7 @@ def _figures(each: Scored) -> Iterator[tuple[str, str]]:
     for part in ("metric", "factor", "direction", "cause"):
         right = sum(bool(getattr(row, part)) for row in about)
         yield f"headline names the right {part}", f"{right} of {len(about)}"
+    yield "new fastest cases", f"{sum(t.kind == RANKED for one, _ in each for t in one.told)}"
     yield "lists the right cells", f"{sum(row.listed for row in about)} of {len(about)}"
     for extent in sorted({truth.extent for truth, _ in told} - {""}):
         yield f"nights until told: {extent}", _nights(n for t, n in told if t.extent == extent)
