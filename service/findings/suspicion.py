@@ -143,7 +143,7 @@ NEWEST = 3
 """Points at the end that may be suspicious by themselves; older ones had their chance."""
 LEVEL_POINTS = 30
 """Points before a change that say what was expected."""
-CLEAR_OF_YOUNG = 3.0
+CLEAR_OF_YOUNG = 4.0
 """Standard deviations from a level of fewer than `LEAST_POINTS` points from which what follows it
 is measured again: with less, an unlucky first point looks like another level."""
 LEAST_SCALE = 1e-4
