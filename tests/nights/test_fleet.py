@@ -8,7 +8,8 @@ from statistics import fmean
 import pytest
 
 from benchmarks.contracts import Case, JobSpec, Result, Status
-from trials.nights.events import EVERYTHING, GPUS, Draw, Event, Factor, Moves, drawn
+from cli.demo.simulated import GPUS, Moves
+from trials.nights.events import EVERYTHING, Draw, Event, Factor, drawn
 from trials.nights.fleet import NODES, Fleet
 from trials.nights.history import cases_of
 
