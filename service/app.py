@@ -26,6 +26,7 @@ from service.dashboard import (
     night_pages,
     outbox_pages,
     pages,
+    revision_pages,
     scrape,
     series_pages,
     sign_in,
@@ -78,7 +79,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.router.routes.extend(ROUTES)
     for shown in (
         *(pages, series_pages, finding_pages, comparison_pages, bisection_pages, modules, kernels),
-        *(night_pages, explore_pages, outbox_pages, matrix_pages),
+        *(night_pages, explore_pages, outbox_pages, matrix_pages, revision_pages),
         badges,
         scrape,
         sign_in,

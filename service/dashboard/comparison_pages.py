@@ -104,7 +104,6 @@ def compare_sides(
         rows=worst_first(rows),
         apart=apart,
         tally=Counter(one.verdict.value for one in rows),
-        reach=_reach(rows),
         offered=_offered(session, chosen, now),
         kinds=KINDS,
         days=DAYS,
@@ -129,12 +128,6 @@ def _compared(
     found = contrasts.contrasts(session, at.by, sides, at.metric, since, until)
     rows = [one for one in found if at.workload in {"", one.case.workload}]
     return rows, contrasts.apart(session, *contrasts.environments(rows))
-
-
-def _reach(rows: Sequence[Compared]) -> float:
-    """The largest change, or end of an interval, that is drawn."""
-    drawn = (end for one in rows for end in (one.change, one.change_low, one.change_high))
-    return max((abs(end) for end in drawn if end is not None), default=0.0)
 
 
 def _offered(session: Session, at: CompareAddress, now: datetime) -> list[tuple[str, str]]:

@@ -187,3 +187,9 @@ class CompareAddress(Address):
     since: Instant = None
     """From when on measurements count, where the sides are not times themselves."""
     until: Instant = None
+
+
+class RevisionAddress(Address):
+    """The metric in which a revision's changes are shown; empty: the usual one."""
+
+    metric: Short = ""

@@ -40,6 +40,7 @@ THINGS: dict[str, tuple[Any, Any]] = {
     "finding_id": (models.FindingRow.id, models.FindingRow.state),
     "comparison_id": (models.ComparisonRow.id, models.ComparisonRow.state),
     "bisection_id": (models.BisectionRow.id, models.BisectionRow.state),
+    "name:path": (models.Revision.name, models.Revision.title != ""),
     "night": (func.substr(models.Submission.created_at, 1, 10), models.Submission.source),
 }
 """Where a part of an address is found, and what its pages differ by: there is one page for each."""
@@ -70,7 +71,7 @@ def pages_of(database_url: str) -> list[str]:
 
 
 def _filled(session: Session, route: str) -> list[str]:
-    names = re.findall(r"\{(\w+)\}", route)
+    names = re.findall(r"\{(\w+(?::path)?)\}", route)
     assert len(names) <= 1, f"say here how {route} is filled in"
     if not names:
         return [route]

@@ -287,13 +287,29 @@
     const [method, path] = form.dataset.send.split(" ");
     const said = { ...JSON.parse(form.dataset.body ?? "{}"), ...Object.fromEntries(new FormData(form, submitter)) };
     if (said.actor) rememberActor(said.actor);
-    const proof = document.querySelector('meta[name="csrf-token"]')?.content;
-    const headers = proof ? { "X-CSRF-Token": proof } : {}; // where one signs in
+    const headers = proofHeaders();
     if (method === "DELETE") return [`${path}?${new URLSearchParams(said)}`, { method, headers }];
     if ("due_on" in said) said.due_on ||= null;
     if (form.dataset.version) said.version = Number(form.dataset.version);
     headers["Content-Type"] = "application/json";
     return [path, { method, headers, body: JSON.stringify(said) }];
+  }
+
+  function proofHeaders() {
+    const proof = document.querySelector('meta[name="csrf-token"]')?.content;
+    return proof ? { "X-CSRF-Token": proof } : {}; // where one signs in
+  }
+
+  /** Post to the API; why it was refused, or nothing. */
+  async function act(path, said) {
+    if (said.actor) rememberActor(said.actor);
+    const headers = { ...proofHeaders(), "Content-Type": "application/json" };
+    try {
+      const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(said) });
+      return response.ok ? "" : await problem(response);
+    } catch {
+      return "The service does not answer; nothing was changed.";
+    }
   }
 
   async function problem(response) {
@@ -354,7 +370,7 @@
     }
   }
 
-  window.throughline = { drawChart, prepareActing };
+  window.throughline = { act, drawChart, prepareActing, say, storedActor };
 
   document.addEventListener("DOMContentLoaded", () => {
     prepareThemeButton();
