@@ -28,6 +28,7 @@ from service.dashboard import (
     pages,
     revision_pages,
     scrape,
+    search_pages,
     series_pages,
     sign_in,
 )
@@ -79,7 +80,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.router.routes.extend(ROUTES)
     for shown in (
         *(pages, series_pages, finding_pages, comparison_pages, bisection_pages, modules, kernels),
-        *(night_pages, explore_pages, outbox_pages, matrix_pages, revision_pages),
+        *(night_pages, explore_pages, outbox_pages, matrix_pages, revision_pages, search_pages),
         badges,
         scrape,
         sign_in,

@@ -44,17 +44,17 @@ SHOWN = 50
 MOST_LEVELS = 200
 
 
-@router.get("/revisions/{name:path}")
+@router.get("/revisions/{revision:path}")
 @needs(Permission.READ)
 def show_revision(
     request: Request,
     session: Reading,
     now: Now,
-    name: str,
+    revision: str,
     at: Annotated[RevisionAddress, Query()],
 ) -> HTMLResponse:
     """Show a revision's commits, what it changed in every case, its findings and gates."""
-    row = _found(session, name)
+    row = _found(session, revision)
     before, after = _beside(session, row)
     measure = at.metric or usual_metric(session)
     changes = report.changes_between(session, before, row.name, measure) if before else []

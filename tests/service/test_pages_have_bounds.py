@@ -79,7 +79,8 @@ class History:
             f"{API}/results": "?limit=500",
             f"{API}/findings": "?limit=500",
         }
-        return (template + queries.get(template, "")).format(**self.ids)
+        whole = template.replace("{revision:path}", "{last}") + queries.get(template, "")
+        return whole.format(**self.ids)
 
 
 def database_of(client: TestClient) -> Database:

@@ -124,6 +124,7 @@ TABLE: dict[str, Row] = {
     "GET /series/{series_id}/export": one(),
     "POST /imports": Row(),
     "GET /best": Row(),
+    "GET /search": Row(),
     "GET /confirmations": Row(),
     "GET /findings": Row(),
     "GET /findings/report": Row(),
