@@ -31,6 +31,7 @@ from service.dashboard import (
     search_pages,
     series_pages,
     sign_in,
+    worker_pages,
 )
 from service.database.health import Checkup
 from service.database.session import Database
@@ -81,6 +82,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     for shown in (
         *(pages, series_pages, finding_pages, comparison_pages, bisection_pages, modules, kernels),
         *(night_pages, explore_pages, outbox_pages, matrix_pages, revision_pages, search_pages),
+        worker_pages,
         badges,
         scrape,
         sign_in,

@@ -40,6 +40,7 @@ THINGS: dict[str, tuple[Any, Any]] = {
     "finding_id": (models.FindingRow.id, models.FindingRow.state),
     "comparison_id": (models.ComparisonRow.id, models.ComparisonRow.state),
     "bisection_id": (models.BisectionRow.id, models.BisectionRow.state),
+    "worker": (models.WorkerRow.name, models.WorkerRow.name),
     "revision:path": (models.Revision.name, models.Revision.title != ""),
     "night": (func.substr(models.Submission.created_at, 1, 10), models.Submission.source),
 }

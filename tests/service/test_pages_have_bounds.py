@@ -79,7 +79,8 @@ class History:
             f"{API}/results": "?limit=500",
             f"{API}/findings": "?limit=500",
         }
-        whole = template.replace("{revision:path}", "{last}") + queries.get(template, "")
+        path = template.replace("{revision:path}", "{last}").replace("{worker}", "w1")
+        whole = path + queries.get(template, "")
         return whole.format(**self.ids)
 
 
