@@ -24,7 +24,7 @@ MOST = 700.0
 
 
 @dataclass(frozen=True, slots=True)
-class Contrast:
+class SideDifference:
     """The ratio of two sides minus one, above zero where the second has more."""
 
     change: float
@@ -46,7 +46,7 @@ def by_revision(values: Iterable[tuple[str, float]]) -> dict[str, float]:
     return {revision: fmean(logs) for revision, logs in of.items()}
 
 
-def contrast(before: Mapping[str, float], after: Mapping[str, float]) -> Contrast | None:
+def contrast(before: Mapping[str, float], after: Mapping[str, float]) -> SideDifference | None:
     """Compare two sides, each as `by_revision` has it; None if either has nothing."""
     if not before or not after:
         return None
@@ -70,15 +70,17 @@ def _welch(one: Sequence[float], other: Sequence[float]) -> tuple[float, float]:
     return math.sqrt(total), total**2 / spread if spread else math.inf
 
 
-def _contrast(difference: float, error: float, freedom: float, pairs: int) -> Contrast:
+def _contrast(difference: float, error: float, freedom: float, pairs: int) -> SideDifference:
     change = _share(difference)
     if not freedom:
-        return Contrast(change, None, None, is_called=False, pairs=pairs)
+        return SideDifference(change, None, None, is_called=False, pairs=pairs)
     shown, called = (
         float(stdtrit(min(freedom, 1e6), (1 + level) / 2)) * error for level in (SHOWN, CALLED)
     )
     sure = abs(difference) > called and abs(change) >= LEAST
-    return Contrast(change, _share(difference - shown), _share(difference + shown), sure, pairs)
+    return SideDifference(
+        change, _share(difference - shown), _share(difference + shown), sure, pairs
+    )
 
 
 def _share(logarithm: float) -> float:

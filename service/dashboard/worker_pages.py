@@ -13,7 +13,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from markupsafe import Markup
 from sqlalchemy import select
-from sqlalchemy.orm import Session, undefer
+from sqlalchemy.orm import Session
 
 from benchmarks.catalog.duration import expected_s
 from benchmarks.catalog.metrics import METRICS
@@ -81,7 +81,7 @@ def show_worker(
         active=[job for job in queries.active_jobs(session) if job.worker == worker],
         waiting=waiting_for(one.labels, _queued(session)),
         most=MOST_WAITING,
-        readings=list(readings(map(_document, reversed(results)))),
+        readings=list(readings(_told(session, row.id) for row in reversed(results))),
         results=results,
         findings=findings.list_findings(session, about, limit=RESULTS).items,
         days=REMEMBERED.days,
@@ -121,20 +121,24 @@ def _queued(session: Session) -> list[tuple[dict[str, str], float]]:
 
 
 def _results(session: Session, worker: str, now: datetime) -> Sequence[ResultRow]:
-    """The newest results of a worker, with their documents, the newest first."""
+    """The newest results of a worker, the newest first, without their documents."""
     query = (
         select(ResultRow)
         .where(ResultRow.worker == worker, ResultRow.measured_at >= now - REMEMBERED)
         .order_by(ResultRow.measured_at.desc())
         .limit(RESULTS)
-        .options(undefer(ResultRow.document))
     )
     return session.scalars(query).all()
 
 
-def _document(row: ResultRow) -> dict[str, object]:
-    document: dict[str, object] = orjson.loads(zlib.decompress(row.document))
-    return document
+Told = tuple[str, str, object, float]
+"""Title and unit of a reading, when it was taken if not with its result, and its value."""
+
+
+def _told(session: Session, result_id: str) -> list[Told]:
+    """Keep of a document, which may have megabytes, its readings alone."""
+    stored = session.scalars(select(ResultRow.document).where(ResultRow.id == result_id)).one()
+    return list(readings_of(orjson.loads(zlib.decompress(stored))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +158,14 @@ class MachineReading:
         return self.newest / self.usual - 1 if self.usual else 0.0
 
 
-def readings(documents: Iterable[dict[str, object]]) -> Iterator[MachineReading]:
+def readings(results: Iterable[Iterable[Told]]) -> Iterator[MachineReading]:
     """The canaries and the device's clock and power of some results, the oldest first.
 
     A canary that several results tell of counts once.
     """
     values: dict[tuple[str, str], dict[object, float]] = {}
-    for number, document in enumerate(documents):
-        for name, unit, at, value in _readings_of(document):
+    for number, told in enumerate(results):
+        for name, unit, at, value in told:
             values.setdefault((name, unit), {})[at or number] = value
     for (title, unit), known in values.items():
         *before, newest = known.values()
@@ -170,7 +174,8 @@ def readings(documents: Iterable[dict[str, object]]) -> Iterator[MachineReading]
         yield MachineReading(title, unit, newest, usual, sparkline(list(known.values()), label))
 
 
-def _readings_of(document: dict[str, object]) -> Iterator[tuple[str, str, object, float]]:
+def readings_of(document: dict[str, object]) -> Iterator[Told]:
+    """The readings of a result's document."""
     canary = document.get("canary")
     if isinstance(canary, dict):
         for name, value in canary["readings"].items():

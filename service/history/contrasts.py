@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from benchmarks.catalog import catalog
 from benchmarks.contracts import Case, Direction
 from service.analysis.attribution.environment import DIGESTS, changed, telling
-from service.analysis.contrast import Contrast, by_revision, contrast
+from service.analysis.contrast import SideDifference, by_revision, contrast
 from service.errors import UnknownChoice
 from service.history.queries import COUNTED, WORKER, name_of
 from service.models import EnvironmentRow, Point, SeriesRow
@@ -53,7 +53,7 @@ class Contrasted:
 
     baseline: Sided | None
     contender: Sided | None
-    found: Contrast | None
+    found: SideDifference | None
 
     @property
     def series(self) -> SeriesName:

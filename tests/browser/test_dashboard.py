@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -603,3 +604,14 @@ def test_the_search_is_a_plain_page_without_scripts(new_page: NewPage) -> None:
     page.get_by_role("button", name="Search").click()
     page.get_by_role("main").get_by_role("link", name=re.compile("precision=tf32")).first.click()
     page.wait_for_url("**/series/*")
+
+
+def test_a_chart_gives_its_numbers(page: Page, paths: dict[str, str], tmp_path: Path) -> None:
+    page.goto(f"{paths['run']}#memory")
+    with page.expect_download() as saved:
+        page.locator("[data-chart][data-drawn] .numbers").first.click()
+    saved.value.save_as(tmp_path / "chart.csv")
+    head, *rows = (tmp_path / "chart.csv").read_text().splitlines()
+    assert head == 'trace,"x: Time of the host, ms","y: Device memory, MiB"'
+    assert rows[0] == "parameters and buffers,0,10"
+    assert len(rows) == 10

@@ -11,7 +11,7 @@ from builders.service_hand import Hand, result_of
 from fastapi.testclient import TestClient
 
 from benchmarks.contracts import Canary, Direction, Sample, Status
-from service.dashboard.worker_pages import readings, waiting_for
+from service.dashboard.worker_pages import readings, readings_of, waiting_for
 
 Submit = Callable[..., dict[str, Any]]
 
@@ -49,10 +49,10 @@ def test_a_canary_that_several_results_tell_of_counts_once() -> None:
     documents = [
         {"canary": {"measured_at": at, "readings": {"python_s": value}}} for value, at in told
     ]
-    (found,) = readings(documents)
+    (found,) = readings(map(readings_of, documents))
     assert (found.newest, found.usual) == (2.0, 1.0)
     assert "2 readings" in found.spark
-    assert list(readings([{"canary": None}, {}])) == []
+    assert list(readings(map(readings_of, [{"canary": None}, {}]))) == []
 
 
 def test_only_jobs_that_it_could_take_wait_for_a_worker() -> None:
