@@ -99,7 +99,7 @@ def node_of(night: int, position: int) -> str:
 
 
 def measured(case: Case, node: str, night: int, at: datetime) -> Result:
-    """What a node finds out about a case in a night."""
+    """Measure a case on a node in a night."""
     happened = [event for event in EVENTS if event.hits(case, node, night)]
     known = {
         "case": case,

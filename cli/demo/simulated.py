@@ -18,7 +18,7 @@ from benchmarks.contracts import Case, Sample
 
 
 class Moves(StrEnum):
-    """What an event acts on."""
+    """The thing that an event acts on."""
 
     WORK = "work"
     """Cycles that a step takes on the device."""

@@ -131,7 +131,7 @@ def _compared(
 
 
 def _offered(session: Session, at: CompareAddress, now: datetime) -> list[tuple[str, str]]:
-    """What a side may be, with words beside it."""
+    """List the choices for a side, with words beside each."""
     names: Sequence[str] = ()
     if at.by == "revision":
         known = enumerate(queries.revisions(session))

@@ -108,7 +108,7 @@ def waiting_for(has: dict[str, str], queued: Sequence[tuple[dict[str, str], floa
 
 
 def _queued(session: Session) -> list[tuple[dict[str, str], float]]:
-    """What the next jobs of the queue require, and how long each takes by its protocol, in s."""
+    """Read what the next queued jobs require, and how long each takes by its protocol, in s."""
     query = (
         select(LabelSet.labels, Job.spec)
         .join(LabelSet, LabelSet.digest == Job.requires)
@@ -143,7 +143,7 @@ def _told(session: Session, result_id: str) -> list[Told]:
 
 @dataclass(frozen=True, slots=True)
 class MachineReading:
-    """What one reading of a machine was over some results."""
+    """One reading of a machine over some results."""
 
     title: str
     unit: str

@@ -26,7 +26,7 @@ _ID = re.compile(r"[0-9a-f]{6,32}")
 
 
 def search(session: Session, text: str, limit: int) -> list[SearchHit]:
-    """What has every word of a text in its name: findings, revisions, series, and a run by its id.
+    """Find every word of a text in names: findings, revisions, series, and a run by its id.
 
     Without words the newest findings and revisions. Upper and lower case are the same.
     """

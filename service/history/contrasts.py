@@ -32,7 +32,7 @@ ABSENT: frozenset[str | None] = frozenset({None})
 
 @dataclass(frozen=True, slots=True)
 class Sided:
-    """What one side has measured in one series."""
+    """The measurements of one side in one series."""
 
     series: SeriesName
     newest: str
@@ -57,7 +57,7 @@ class Contrasted:
 
     @property
     def series(self) -> SeriesName:
-        """What is compared, as the baseline calls it."""
+        """The series, as the baseline calls it."""
         side = self.baseline or self.contender
         assert side is not None
         return side.series
@@ -93,7 +93,7 @@ class Contrasted:
 
     @property
     def verdict(self) -> ChangeVerdict:
-        """What may be said of it."""
+        """The word for it."""
         if self.found is None or self.change is None:
             return ChangeVerdict.MISSING
         if not self.found.is_called:
@@ -149,7 +149,7 @@ def _by_series(measured: Iterable[Sided]) -> dict[Key, Sided]:
 
 
 def _by_setting(measured: Sequence[Sided], sides: tuple[str, str]) -> Iterator[dict[Key, Sided]]:
-    """What has each of two settings of one axis, by what it is beside that."""
+    """Split series by two settings of one axis; keys say what they are beside that."""
     (axis, _, one), (of, _, other) = (side.partition("=") for side in sides)
     if axis != of or not one or not other:
         raise UnknownChoice(
@@ -193,7 +193,7 @@ def days(text: str) -> tuple[datetime, datetime]:
 
 
 def _without(series: SeriesName, axis: str) -> Key:
-    """What two series of one case, but for one axis, have in common."""
+    """The key that two series of one case, but for one axis, have in common."""
     rest = {name: value for name, value in series.case.axes.items() if name != axis}
     facts = tuple(sorted(series.comparability.items()))
     case = series.case
@@ -203,7 +203,7 @@ def _without(series: SeriesName, axis: str) -> Key:
 def _measured(
     session: Session, metric: str, conditions: Sequence[ColumnElement[bool]]
 ) -> list[Sided]:
-    """What was measured under some conditions, series by series, from plain cases on."""
+    """Read measurements under some conditions, series by series, from plain cases on."""
     query = (
         select(SeriesRow, Point.revision, Point.value, Point.result_id, Point.environment)
         .join(Point, Point.series_id == SeriesRow.id)

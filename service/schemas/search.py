@@ -1,4 +1,4 @@
-"""What a search finds, as the API answers."""
+"""The hits of a search, as the API answers."""
 
 from __future__ import annotations
 
