@@ -21,6 +21,7 @@ from cli.settings import wrong_settings
 
 COMMANDS = {
     "up": "Start a service and a worker here, measure the smoke suite, show it, and go on serving.",
+    "demo": "Serve a simulated history, and our own results beside it, to look around in.",
     "serve": "Run the service alone: workers and people reach it over HTTP.",
     "worker": "Take jobs from a service, measure them on this machine, send the results back.",
     "doctor": "Say what is wrong with this machine, and what to do about it, before it measures.",

@@ -37,9 +37,13 @@ def wrong_settings(error: ValueError) -> str:
     return ""
 
 
-def child_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a service or a worker, with ``given`` on top."""
-    return os.environ | our_packages() | {"PYTHONUNBUFFERED": "1"} | dict(given)
+def child_environment(given: Mapping[str, str], *, alone: bool = False) -> dict[str, str]:
+    """Return the environment of a service or a worker, with ``given`` on top.
+
+    ``alone``: with no other setting, whatever the user's environment says.
+    """
+    kept = {k: v for k, v in os.environ.items() if not (alone and k.startswith("THROUGHLINE_"))}
+    return kept | our_packages() | {"PYTHONUNBUFFERED": "1"} | dict(given)
 
 
 def our_packages() -> dict[str, str]:

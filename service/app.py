@@ -26,9 +26,12 @@ from service.dashboard import (
     night_pages,
     outbox_pages,
     pages,
+    revision_pages,
     scrape,
+    search_pages,
     series_pages,
     sign_in,
+    worker_pages,
 )
 from service.database.health import Checkup
 from service.database.session import Database
@@ -78,7 +81,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.router.routes.extend(ROUTES)
     for shown in (
         *(pages, series_pages, finding_pages, comparison_pages, bisection_pages, modules, kernels),
-        *(night_pages, explore_pages, outbox_pages, matrix_pages),
+        *(night_pages, explore_pages, outbox_pages, matrix_pages, revision_pages, search_pages),
+        worker_pages,
         badges,
         scrape,
         sign_in,

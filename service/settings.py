@@ -78,6 +78,8 @@ class Settings(BaseSettings):
     """Ids of at most 100 series, with commas, whose newest values ``/metrics`` has."""
     public_badges: bool = False
     """Whether the badges of pinned series need no token."""
+    notice: Annotated[str, Field(max_length=500)] = ""
+    """A sentence that stands at the top of every page."""
     artifacts: str | None = None
     """Folder of traces and logs, or ``s3://bucket/prefix``; without it a folder beside the
     database."""

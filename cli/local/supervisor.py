@@ -27,12 +27,17 @@ _CLAIM_WAIT_S = "2"
 
 
 class Ensemble:
-    """Starts the processes, notices when one dies, and leaves none behind."""
+    """Starts the processes, notices when one dies, and leaves none behind.
 
-    def __init__(self, state: StateFolder, host: str, port: int) -> None:
+    With ``only`` they know these settings beside their addresses, and none of the user's.
+    """
+
+    def __init__(
+        self, state: StateFolder, host: str, port: int, only: Mapping[str, str] | None = None
+    ) -> None:
         self.state = state
         self.url = local_service.url(host, port)
-        self._env = _environment(state, host, port, self.url)
+        self._env = _environment(state, host, port, self.url, only)
         self.token_file: Path | None = None
         """Where the workers read their token, if the service asks for one."""
         self._service: Child | None = None
@@ -89,7 +94,7 @@ class Ensemble:
         Processes that take too long are killed with their descendants.
         """
         try:
-            if not at_once:
+            if self._workers and not at_once:
                 say("Stopping; a case that is being measured ends first (Ctrl-C: gives it back).")
                 self._ask_workers()
                 wait_for(self._workers, math.inf)
@@ -120,17 +125,21 @@ class Ensemble:
         )
 
 
-def _environment(state: StateFolder, host: str, port: int, url: str) -> dict[str, str]:
+def _environment(
+    state: StateFolder, host: str, port: int, url: str, only: Mapping[str, str] | None
+) -> dict[str, str]:
     """Return the environment of every process; it keeps a database that the user named."""
     return child_environment(
         {
+            **(only or {}),
             "THROUGHLINE_HEARTBEAT_S": _HEARTBEAT_S,
             "THROUGHLINE_ROLE": "all",
             "THROUGHLINE_STATE_DIR": str(state.path.absolute()),
             "THROUGHLINE_HOST": host,
             "THROUGHLINE_PORT": str(port),
             "THROUGHLINE_URL": url,
-        }
+        },
+        alone=only is not None,
     )
 
 

@@ -26,6 +26,8 @@ _ASSETS: dict[str, tuple[Traversable, str]] = {
     "app.css": (_OURS / "app.css", "text/css; charset=utf-8"),
     "app.js": (_OURS / "app.js", "text/javascript; charset=utf-8"),
     "explore.js": (_OURS / "explore.js", "text/javascript; charset=utf-8"),
+    "palette.js": (_OURS / "palette.js", "text/javascript; charset=utf-8"),
+    "triage.js": (_OURS / "triage.js", "text/javascript; charset=utf-8"),
     "htmx.min.js": (_OURS / "htmx.min.js", "text/javascript; charset=utf-8"),
     "icon.svg": (_OURS / "icon.svg", "image/svg+xml"),
     "plotly.min.js": (_OURS / "plotly-basic.min.js", "text/javascript; charset=utf-8"),

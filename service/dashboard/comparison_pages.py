@@ -1,9 +1,10 @@
-"""The pages of comparisons, and of two revisions side by side."""
+"""The pages of comparisons, and of two sides of the history."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import Query, Request
@@ -16,20 +17,31 @@ from service import comparisons
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.auth.permissions import Permission, needs
-from service.dashboard import queries, rendering
-from service.dashboard.query_params import CompareAddress, ComparisonsAddress
+from service.dashboard import facets, queries, rendering
+from service.dashboard.query_params import CompareAddress, ComparisonsAddress, ExploreAddress
 from service.errors import UnknownChoice
-from service.history import revisions
-from service.history.queries import usual_metric
+from service.history import contrasts, revisions
+from service.history.queries import newest_series, usual_metric
 from service.jobs import report
-from service.models import ComparisonRow
+from service.models import ComparisonRow, Revision
 from service.models.bisections import PROBES
 from service.models.confirmations import CONFIRMATIONS
 from service.schemas import gate, series
+from service.wording import formats
 
 router = rendering.page_router(rendering.COUNTED)
 
 PER_PAGE = 50
+DAYS = 90
+"""Of history that is compared, unless a time is chosen."""
+KINDS = {
+    "revision": "Revisions",
+    "worker": "Workers",
+    "environment": "Environments",
+    "setting": "Configurations",
+    "date": "Dates",
+}
+Compared = series.RevisionChange | contrasts.Contrasted
 _ORDER = {
     series.ChangeVerdict.SLOWER: 0,
     series.ChangeVerdict.FASTER: 1,
@@ -69,35 +81,80 @@ def show_comparison(
 
 @router.get("/compare")
 @needs(Permission.READ)
-def compare_revisions(
+def compare_sides(
     request: Request, session: Reading, now: Now, at: Annotated[CompareAddress, Query()]
 ) -> HTMLResponse:
-    """Show two revisions side by side, case by case."""
+    """Show two revisions, workers, environments, settings or times side by side, case by case."""
     if "metric" not in at.model_fields_set:
         at = at.model_copy(update={"metric": usual_metric(session)})
     chosen, faults = _understood(session, at)
-    changes = []
+    rows: Sequence[Compared] = ()
+    apart: Sequence[contrasts.Apart] = ()
     if not faults and chosen.baseline and chosen.contender not in {"", chosen.baseline}:
-        cases = report.cases_of(chosen.suite) if chosen.suite else None
-        changes = report.changes_between(
-            session, chosen.baseline, chosen.contender, at.metric, cases
-        )
+        try:
+            rows, apart = _compared(session, chosen, now)
+        except UnknownChoice as error:
+            faults.append(error.detail)
     return rendering.render(
         request,
         "compare.html",
         now=now,
         at=chosen,
         faults=faults,
-        rows=worst_first(changes),
-        tally=Counter(change.verdict.value for change in changes),
-        revisions=queries.revisions(session),
+        rows=worst_first(rows),
+        apart=apart,
+        tally=Counter(one.verdict.value for one in rows),
+        offered=_offered(session, chosen, now),
+        kinds=KINDS,
+        days=DAYS,
         metrics=queries.metrics(session),
         suites=list(suites()),
     )
 
 
+def _compared(
+    session: Session, at: CompareAddress, now: datetime
+) -> tuple[Sequence[Compared], Sequence[contrasts.Apart]]:
+    """The rows, and how the environments of both sides differ."""
+    if at.by == "revision":
+        cases = report.cases_of(at.suite) if at.suite else None
+        changes = report.changes_between(session, at.baseline, at.contender, at.metric, cases)
+        kept = [one for one in changes if at.workload in {"", one.case.workload}]
+        ends = [(one.baseline, one.contender) for one in kept]
+        digests = [{end.environment for end in side if end} for side in zip(*ends, strict=True)]
+        return kept, contrasts.apart(session, *digests) if digests else ()
+    since = at.since or now - timedelta(days=DAYS)
+    sides, until = (at.baseline, at.contender), at.until or now
+    found = contrasts.contrasts(session, at.by, sides, at.metric, since, until)
+    rows = [one for one in found if at.workload in {"", one.case.workload}]
+    return rows, contrasts.apart(session, *contrasts.environments(rows))
+
+
+def _offered(session: Session, at: CompareAddress, now: datetime) -> list[tuple[str, str]]:
+    """List the choices for a side, with words beside each."""
+    names: Sequence[str] = ()
+    if at.by == "revision":
+        known = enumerate(queries.revisions(session))
+        return [(one.name, _words(one, now, is_newest=not number)) for number, one in known]
+    if at.by == "worker":
+        names = queries.worker_names(session)
+    elif at.by == "environment":
+        names = contrasts.varied_facts(session)
+    elif at.by == "setting":
+        every = newest_series(session, at.metric)
+        names = facets.options(every, ExploreAddress())["setting"]
+    return [(name, "") for name in names]
+
+
+def _words(revision: Revision, now: datetime, *, is_newest: bool) -> str:
+    name, ago = formats.revision(revision.name), formats.ago(revision.ordered_at, now)
+    return f"{name}, {ago}{', the newest' if is_newest else ''}"
+
+
 def _understood(session: Session, at: CompareAddress) -> tuple[CompareAddress, list[str]]:
     """The choices with revisions named in full, and a sentence for each that means nothing here."""
+    if at.by != "revision":
+        return at, []
     full, faults = {"baseline": at.baseline, "contender": at.contender}, []
     for side, name in full.items():
         try:
@@ -112,7 +169,7 @@ def _understood(session: Session, at: CompareAddress) -> tuple[CompareAddress, l
     return at.model_copy(update=full), list(dict.fromkeys(faults))
 
 
-def worst_first(changes: Sequence[series.RevisionChange]) -> list[series.RevisionChange]:
+def worst_first(changes: Sequence[Compared]) -> list[Compared]:
     """Put what got slower first, the largest loss on top, and what is missing last."""
     return sorted(
         changes, key=lambda one: (_ORDER[one.verdict], -abs(one.change or 0.0), one.case.key)

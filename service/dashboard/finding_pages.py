@@ -63,6 +63,7 @@ def list_findings(
         least_points=LEAST_POINTS,
         patience=PATIENCE,
         confirmations=request.app.state.settings.confirmations,
+        actions={name: one for name, one in findings.ACTIONS.items() if one.seen & findings.ACTIVE},
     )
 
 

@@ -185,7 +185,7 @@ def against_baseline(name: str) -> str:
 
 def status(status: Status) -> str:
     """Name a result's status."""
-    return TITLES.get(status) or plain(status.value).capitalize()
+    return TITLES.get(status) or plain(status).capitalize()
 
 
 def reason(name: str) -> str:

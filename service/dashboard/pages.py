@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated
 
 from fastapi import FastAPI, Query, Request, Response
@@ -13,7 +13,6 @@ from benchmarks.contracts import FINAL_STATES, JobState
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import LeaseTerms, Now
 from service.auth.permissions import Permission, needs
-from service.comparisons.worker_choice import LATELY
 from service.dashboard import (
     assets,
     cases,
@@ -29,6 +28,7 @@ from service.dashboard import (
 from service.dashboard.finding_data import Mark
 from service.dashboard.query_params import CasesAddress, JobsAddress, RunAddress
 from service.dashboard.rendering import COUNTED, page_router, partial, render, render_error
+from service.dashboard.worker_pages import gone_before
 from service.errors import NotFound
 from service.history import exclusions, imports, replicates
 from service.history.attachments import with_artifacts
@@ -36,7 +36,6 @@ from service.history.failing import failing_cases
 from service.history.queries import load_result, newest_series, usual_metric, with_latest
 from service.history.run_noise import spreads_of
 from service.jobs import schedules, suggestions, views, workers
-from service.jobs.types import Terms
 from service.models import Job, Point
 from service.wording import formats
 
@@ -51,8 +50,6 @@ ACTIVE_SHOWN = 5
 """Jobs under way that the overview lists."""
 JOBS_PER_PAGE = 50
 FAILURES_SHOWN = timedelta(hours=24)
-LEASES_UNSEEN = 3
-"""After so many leases without a sign a worker is gone: its job went to another after the first."""
 
 
 def mount(app: FastAPI) -> None:
@@ -80,7 +77,7 @@ def show_overview(request: Request, session: Reading, now: Now, terms: LeaseTerm
         failed=queries.jobs_failed_since(session, now - FAILURES_SHOWN),
         failed_hours=FAILURES_SHOWN // timedelta(hours=1),
         workers=workers.every(session),
-        gone_before=_gone_before(now, terms),
+        gone_before=gone_before(now, terms),
         most_failing=overview.MOST_FAILING,
     )
 
@@ -255,25 +252,6 @@ def show_job(request: Request, session: Reading, now: Now, job_id: str) -> Respo
         result=load_result(session, job.result_id).result if job.result_id else None,
         before=queries.jobs_before(session, row) if job.state is JobState.QUEUED else 0,
     )
-
-
-@router.get("/workers")
-@needs(Permission.READ)
-def list_workers(request: Request, session: Reading, now: Now, terms: LeaseTerms) -> Response:
-    """Show every worker that has ever introduced itself."""
-    template = "_workers.html" if partial(request) else "workers.html"
-    return render(
-        request,
-        template,
-        now=now,
-        workers=workers.every(session),
-        doing=queries.doing(session),
-        gone_before=_gone_before(now, terms),
-    )
-
-
-def _gone_before(now: datetime, terms: Terms) -> datetime:
-    return now - max(LATELY, LEASES_UNSEEN * terms.lease)
 
 
 @router.get("/schedules")

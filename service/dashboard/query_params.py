@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from benchmarks.contracts import JobState
 from service.dashboard.figures import Baseline, PassName, View, XAxis
+from service.history.contrasts import By
 
 Short = Annotated[str, Field(max_length=500)]
 Cursor = Annotated[str, Field(max_length=2_000)]
@@ -170,10 +171,25 @@ class ComparisonsAddress(Address):
     cursor: Cursor = ""
 
 
-class CompareAddress(Address):
-    """The two revisions to compare, with the suite and the metric."""
+Compared = Literal["revision", By]
 
-    baseline: Annotated[str, Field(max_length=100)] = ""
-    contender: Annotated[str, Field(max_length=100)] = ""
+
+class CompareAddress(Address):
+    """The two sides to compare, what they differ by, and in which series."""
+
+    by: Compared = "revision"
+    baseline: Short = ""
+    contender: Short = ""
     suite: Annotated[str, Field(max_length=64)] = ""
+    """Of revisions alone: the cases of a suite, each of which gets a row."""
+    workload: Short = ""
     metric: Short = "throughput"
+    since: Instant = None
+    """From when on measurements count, where the sides are not times themselves."""
+    until: Instant = None
+
+
+class RevisionAddress(Address):
+    """The metric in which a revision's changes are shown; empty: the usual one."""
+
+    metric: Short = ""

@@ -72,6 +72,7 @@ def render(request: Request, template: str, status: int = 200, **values: object)
     reader = getattr(request.state, "principal", None)
     html = _templates.get_template(template).render(
         path=request.url.path,
+        notice=_notice(request),
         here=request.url.path + (f"?{request.url.query}" if request.url.query else ""),
         proof=getattr(request.state, "proof", ""),
         reader=reader or "",
@@ -89,6 +90,12 @@ def render(request: Request, template: str, status: int = 200, **values: object)
         "Content-Security-Policy": PAGE_POLICY,
     }
     return _sent(request, html.encode(), status, headers)
+
+
+def _notice(request: Request) -> str:
+    """The operator's sentence; none on the page of a request that reached no application."""
+    app = request.scope.get("app")
+    return str(app.state.settings.notice) if app else ""
 
 
 def _sent(request: Request, html: bytes, status: int, headers: dict[str, str]) -> HTMLResponse:

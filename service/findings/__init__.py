@@ -17,6 +17,7 @@ thresholds.py           from which size on a series' changes are reported (pure)
 threshold_table.py      the thresholds that teams have chosen
 lifecycle.py            the only module that changes a finding's state, and its actions
 queries.py              reads findings
+search.py               finds findings, and what they are about, by words
 nights                  reports what the schedules of a night measured, and what that showed
 
 `service.findings.pipeline` calls them in turn.

@@ -32,6 +32,10 @@ _PREFIXED = {"Hz": 1e6, "W": 1.0, "J": 1.0, "FLOP/s": 1e12, "B/s": 1e12}
 """Units that take decimal prefixes, each with the largest that people use for it here."""
 
 
+LEAST_COUNT = 1e4
+"""A number without a unit is a share below this, and a count, such as of cycles, from here on."""
+
+
 def scale(unit: str, reference: float) -> tuple[float, str]:
     """Give the factor and the label that show values near ``reference`` well.
 
@@ -39,7 +43,8 @@ def scale(unit: str, reference: float) -> tuple[float, str]:
     """
     size = abs(reference)
     if unit == "1":
-        return 100.0, "%"
+        count = next((pair for pair in _DECIMAL if LEAST_COUNT <= size >= pair[0]), None)
+        return (1 / count[0], count[1]) if count else (100.0, "%")
     if unit == "B":
         step, label = next((pair for pair in _BINARY if size >= pair[0]), (1.0, "B"))
         return 1 / step, label
@@ -98,7 +103,7 @@ def half_width(value: float, low: float | None, high: float | None, unit: str) -
     if low is None or high is None:
         return ""
     half = (high - low) / 2
-    if unit == "1":
+    if unit == "1" and abs(value) < LEAST_COUNT:
         return f"±{NBSP}{_per_cent(half)}{NBSP}pp"
     if value == 0:
         return f"±{NBSP}{quantity(half, unit)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -566,3 +567,51 @@ def test_pages_can_be_read_without_scripts(new_page: NewPage, paths: dict[str, s
     page.get_by_role("rowheader").get_by_role("link").first.click()
     expect(page.locator("#points")).to_be_visible()
     assert page.locator("table").last.locator("tbody tr").count() == 40
+
+
+def test_the_palette_opens_a_series_by_keyboard_alone(page: Page) -> None:
+    page.goto("/")
+    page.keyboard.press("/")
+    expect(page.get_by_role("combobox", name="Search everything")).to_be_focused()
+    page.keyboard.type("nanogpt tf32")
+    options = page.get_by_role("listbox").get_by_role("option")
+    expect(options.first).to_contain_text("precision=tf32")
+    expect(options.first).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("ArrowDown")
+    expect(options.nth(1)).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/series/*")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("sched")
+    expect(options.first).to_contain_text("Schedules")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def test_a_slash_in_a_field_is_a_slash(page: Page) -> None:
+    page.goto("/cases")
+    page.get_by_label("Search", exact=True).press("/")
+    expect(page.get_by_label("Search", exact=True)).to_have_value("/")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_the_search_is_a_plain_page_without_scripts(new_page: NewPage) -> None:
+    page = new_page(java_script_enabled=False)
+    page.goto("/")
+    page.get_by_role("link", name="Search").click()
+    page.get_by_label("Words").fill("nanogpt tf32")
+    page.get_by_role("button", name="Search").click()
+    page.get_by_role("main").get_by_role("link", name=re.compile("precision=tf32")).first.click()
+    page.wait_for_url("**/series/*")
+
+
+def test_a_chart_gives_its_numbers(page: Page, paths: dict[str, str], tmp_path: Path) -> None:
+    page.goto(f"{paths['run']}#memory")
+    with page.expect_download() as saved:
+        page.locator("[data-chart][data-drawn] .numbers").first.click()
+    saved.value.save_as(tmp_path / "chart.csv")
+    head, *rows = (tmp_path / "chart.csv").read_text().splitlines()
+    assert head == 'trace,"x: Time of the host, ms","y: Device memory, MiB"'
+    assert rows[0] == "parameters and buffers,0,10"
+    assert len(rows) == 10

@@ -170,3 +170,30 @@ def test_nothing_scrolls_sideways_on_a_phone_and_nothing_runs(
     for path in (*pages, f"/series/{long.SERIES}", "/"):
         opened(page, path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
+
+
+def test_findings_are_chosen_by_keyboard_and_closed_together(page: Page, finding: str) -> None:
+    page.goto("/findings")
+    boxes = page.locator("section:has(#attention) .pick input")
+    before = boxes.count()
+    assert before >= 2
+    for key in "jxjx":
+        page.keyboard.press(key)
+    expect(page.get_by_text("2 chosen")).to_be_visible()
+    page.keyboard.press("k")
+    expect(boxes.first).to_be_focused()
+    page.get_by_label("Action").select_option("resolve")
+    page.get_by_label("Why").fill("rolled back")
+    page.get_by_label("Your name").fill("ada")
+    page.get_by_role("button", name="Record").click()
+    expect(boxes).to_have_count(before - 2)
+    page.goto(finding)
+    expect(page.locator(".events li").first).to_contain_text("rolled back")
+
+
+def test_enter_opens_the_finding_that_the_keyboard_is_at(page: Page, finding: str) -> None:
+    page.goto("/findings")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/findings/*")
+    assert finding.startswith("/findings/")

@@ -179,6 +179,7 @@ def store(client: TestClient, finding: str) -> Stored:
         *(f"/series/{one}" for one in (*own, *imported(plant))),
         f"/explore?series={own[0]}&point={own[0]}.{first}",
         f"/explore?series={own[0]}&point={own[0]}.{kept}",
+        "/revisions/r1",
         "/compare?baseline=r1&contender=r2",
         f"/compare/kernels?baseline={first}&contender={kept}",
         "/comparisons",

@@ -8,8 +8,9 @@ from statistics import fmean
 import pytest
 
 from benchmarks.contracts import Case, JobSpec, Result, Status
+from cli.demo.simulated import GPUS, Moves
 from trials.nights.cells import cases_of
-from trials.nights.events import EVERYTHING, GPUS, Draw, Event, Factor, Moves, drawn
+from trials.nights.events import EVERYTHING, Draw, Event, Factor, drawn
 from trials.nights.fleet import NODES, Fleet
 
 CASE = Case(workload="resnet50", preset="full", axes={"workers": "8"})

@@ -79,7 +79,9 @@ class History:
             f"{API}/results": "?limit=500",
             f"{API}/findings": "?limit=500",
         }
-        return (template + queries.get(template, "")).format(**self.ids)
+        path = template.replace("{revision:path}", "{last}").replace("{worker}", "w1")
+        whole = path + queries.get(template, "")
+        return whole.format(**self.ids)
 
 
 def database_of(client: TestClient) -> Database:

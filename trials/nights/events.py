@@ -8,28 +8,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from benchmarks.contracts import Case, Status
+from cli.demo.simulated import GPUS, Moves
 
 ANY = "*"
 FIRST = 14
 """Night of the first event: a series is analysed from ten points on."""
-
-
-class Moves(StrEnum):
-    """What an event acts on."""
-
-    WORK = "work"
-    """Cycles that a step takes on the device."""
-    CLOCK = "clock"
-    """The device's clock; a positive size lowers it."""
-    INPUT = "input"
-    """The time that a step waits for its batch, as a share of the step."""
-    FIRST_STEP = "first_step"
-    MEMORY = "memory"
-    OUTCOME = "outcome"
-    """The measurement fails."""
 
 
 HEADLINES = {
@@ -116,7 +101,6 @@ class Event:
         return min(1.0, (at - self.first + 1) / self.ramp)
 
 
-GPUS = ("NVIDIA H200", "NVIDIA H100 80GB HBM3")
 EVERYTHING = Factor(("training",))
 BF16 = Factor(("bf16",), axes={"precision": "bf16"})
 COMPILED = Factor(("compile",), axes={"compile": ANY})

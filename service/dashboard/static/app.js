@@ -120,9 +120,47 @@
     if (chart.dataset.drawn) return source;
     chart.dataset.drawn = "yes";
     const kind = chart.dataset.chart;
+    if (kind !== "explorer" && kind !== "history") offerNumbers(chart, source); // they have all points as CSV
     if (kind === "history" || kind === "points") openRuns(plot);
     if (kind === "history") plot.on("plotly_relayout", () => rememberZoom(plot, source.state));
     return source;
+  }
+
+  const COLUMNS = ["labels", "parents", "values", "x", "y"];
+
+  /** A link below a chart to the numbers that it draws. */
+  function offerNumbers(chart, figure) {
+    const link = document.createElement("a");
+    link.className = "small numbers";
+    link.textContent = "CSV";
+    link.title = "The numbers that this chart draws";
+    link.download = `${(chart.getAttribute("aria-label") ?? "chart").replace(/[^\w.-]+/g, "-").slice(0, 80)}.csv`;
+    link.href = "#";
+    link.addEventListener("click", () => {
+      link.href = URL.createObjectURL(new Blob([numbers(figure)], { type: "text/csv" }));
+      setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+    });
+    chart.append(link);
+  }
+
+  function numbers(figure) {
+    const used = COLUMNS.filter((name) => figure.data.some((trace) => Array.isArray(trace[name])));
+    const titled = (name) => {
+      const title = figure.layout[`${name}axis`]?.title;
+      return [name, title?.text ?? title].filter((part) => typeof part === "string").join(": ");
+    };
+    const rows = [["trace", ...used.map(titled)]];
+    for (const trace of figure.data) {
+      const length = Math.max(0, ...used.map((name) => trace[name]?.length ?? 0));
+      for (let at = 0; at < length; at++) rows.push([trace.name ?? "", ...used.map((name) => trace[name]?.[at] ?? "")]);
+    }
+    return rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
+  }
+
+  function cell(value) {
+    const text = String(value);
+    const safe = typeof value !== "number" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text; // no formula
+    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   }
 
   function openRuns(plot) {
@@ -287,13 +325,29 @@
     const [method, path] = form.dataset.send.split(" ");
     const said = { ...JSON.parse(form.dataset.body ?? "{}"), ...Object.fromEntries(new FormData(form, submitter)) };
     if (said.actor) rememberActor(said.actor);
-    const proof = document.querySelector('meta[name="csrf-token"]')?.content;
-    const headers = proof ? { "X-CSRF-Token": proof } : {}; // where one signs in
+    const headers = proofHeaders();
     if (method === "DELETE") return [`${path}?${new URLSearchParams(said)}`, { method, headers }];
     if ("due_on" in said) said.due_on ||= null;
     if (form.dataset.version) said.version = Number(form.dataset.version);
     headers["Content-Type"] = "application/json";
     return [path, { method, headers, body: JSON.stringify(said) }];
+  }
+
+  function proofHeaders() {
+    const proof = document.querySelector('meta[name="csrf-token"]')?.content;
+    return proof ? { "X-CSRF-Token": proof } : {}; // where one signs in
+  }
+
+  /** Post to the API; why it was refused, or nothing. */
+  async function act(path, said) {
+    if (said.actor) rememberActor(said.actor);
+    const headers = { ...proofHeaders(), "Content-Type": "application/json" };
+    try {
+      const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(said) });
+      return response.ok ? "" : await problem(response);
+    } catch {
+      return "The service does not answer; nothing was changed.";
+    }
   }
 
   async function problem(response) {
@@ -354,7 +408,7 @@
     }
   }
 
-  window.throughline = { drawChart, prepareActing };
+  window.throughline = { act, drawChart, prepareActing, say, storedActor };
 
   document.addEventListener("DOMContentLoaded", () => {
     prepareThemeButton();

@@ -124,6 +124,7 @@ TABLE: dict[str, Row] = {
     "GET /series/{series_id}/export": one(),
     "POST /imports": Row(),
     "GET /best": Row(),
+    "GET /search": Row(),
     "GET /confirmations": Row(),
     "GET /findings": Row(),
     "GET /findings/report": Row(),
@@ -258,7 +259,13 @@ class World:
         self.hands = {"own": Hand(self.client, "w1"), "foreign": Hand(self.client, "w2")}
         findings = self._findings()
         self._as_admin(lambda: [hand.introduce(device="cpu") for hand in self.hands.values()])
-        self.ids = {thing: self._things(thing) | findings[thing] | DATED for thing in self.hands}
+        self.ids = {
+            thing: {"worker": hand.name, "revision": REVISIONS[thing]}
+            | self._things(thing)
+            | findings[thing]
+            | DATED
+            for thing, hand in self.hands.items()
+        }
 
     def _as_admin(self, work: Any) -> Any:
         self.client.headers["Authorization"] = f"Bearer {self.tokens['admin']}"
@@ -545,7 +552,7 @@ def every_principal(world: World) -> None:
 def pages(world: World) -> set[str]:
     app: Any = world.client.app
     found = {
-        str(route.path)
+        str(route.path).replace(":path", "")
         for route in iter_route_contexts(app.routes)
         if not str(route.path).startswith(("/api", "/assets", "/sign-in"))
         and "GET" in (route.methods or ())
@@ -569,7 +576,8 @@ def test_a_page_about_a_foreign_thing_is_not_there_for_who_is_bound(world: World
         path = page.format(**world.ids["foreign"])
         for who in ("read", *BOUND):
             found = world.doorman.ask("GET", path, world.tokens[who]).status_code
-            theirs = "{" in page and "{night}" not in page  # a date is everybody's
+            # A date and a worker are everybody's.
+            theirs = "{" in page and not {"/nights/{night}", "/workers/{worker}"} & {page}
             assert found == (404 if who in BOUND and theirs else 200), f"{who}: {page}"
 
 
@@ -595,8 +603,9 @@ def told(world: World, who: str, thing: str = "own") -> dict[str, str]:
 @pytest.mark.parametrize("world", ["sqlite", "postgresql"], indirect=True)
 def test_nothing_that_who_is_bound_may_read_tells_of_a_foreign_thing(world: World) -> None:
     secrets = {SECRET, PROJECTS["foreign"], REVISIONS["foreign"]}
-    shared = {world.ids["foreign"]["digest"], *world.ids["own"].values()}
-    secrets |= set(world.ids["foreign"].values()) - shared
+    foreign = world.ids["foreign"]
+    shared = {foreign["digest"], foreign["worker"], *world.ids["own"].values()}
+    secrets |= set(foreign.values()) - shared
     with world.doorman.database.reading() as session:
         for model in (Submission, Job, ResultRow, SeriesRow):
             theirs = select(model.id).where(model.project != PROJECTS["own"])

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+import pytest
+from builders import long_series as long
 from builders.gate_hand import GateHand, measured, steady
 from builders.service_hand import Hand
 from fastapi.testclient import TestClient
+from sqlalchemy import update
 
 from benchmarks.contracts import Lease, Result, Status
-from service.models import ComparisonRow
+from service.models import ComparisonRow, EnvironmentRow, Point
 from service.wording import formats
 
 
@@ -85,3 +89,68 @@ def test_a_comparison_that_does_not_exist_is_a_page_that_says_so(client: TestCli
     answer = client.get("/comparisons/none")
     assert answer.status_code == 404
     assert answer.headers["content-type"].startswith("text/html")
+
+
+@pytest.fixture
+def two_sided(client: TestClient) -> TestClient:
+    """Two workers of which one is 3 % slower, and two settings, over twenty days until now."""
+    database = client.app.state.database  # type: ignore[attr-defined]
+    noise = np.random.default_rng(1).normal(1, 0.002, (3, 20))
+    with database.writing() as session:
+        long.prepare(session, ("fast", "slow"))
+        fast, slow, bf16 = ([float(v) for v in row] for row in noise * [[100], [97], [200]])
+        for place, (worker, values) in enumerate((("fast", fast), ("slow", slow))):
+            long.add(session, dict(enumerate(values)), worker=worker, place=place)
+        long.add(session, dict(enumerate(bf16)), "fast", series_id=long.OTHER, place=2)
+    return client
+
+
+TIME = "&since=2025-12-01&until=2026-03-01"
+SIDES = [
+    ("by=worker&baseline=fast&contender=slow", f"{formats.MINUS}3.", "20 pairs"),
+    ("by=setting&baseline=precision%3Dfp32&contender=precision%3Dbf16", "+10", "20 pairs"),
+    ("by=date&baseline=2026-01-01..2026-01-05&contender=2026-01-06..2026-01-20", "", "unclear"),
+]
+
+
+@pytest.mark.parametrize(("query", "change", "how"), SIDES)
+def test_two_sides_of_the_history_are_compared(
+    two_sided: TestClient, query: str, change: str, how: str
+) -> None:
+    text = two_sided.get(f"/compare?{query}{TIME}").text.replace("\u00a0", " ")
+    table = text[text.index("<tbody>") : text.rindex("</tbody>")]
+    assert change in table
+    assert how in table
+
+
+def test_environments_are_compared_by_a_fact_and_tell_what_else_differs(
+    two_sided: TestClient,
+) -> None:
+    database = two_sided.app.state.database  # type: ignore[attr-defined]
+    facts = [{"sw.torch": "2.12"}, {"sw.torch": "2.13", "flag.threads": "4"}]
+    with database.writing() as session:
+        session.get_one(EnvironmentRow, "e").facts = facts[0] | {"flag.threads": "2"}
+        session.add(EnvironmentRow(digest="n", facts=facts[1], first_seen_at=long.START))
+        session.flush()
+        newer = update(Point).where(Point.revision_at >= long.placed_at(10))
+        session.execute(newer.values(environment="n"))
+    sides = "by=environment&baseline=sw.torch%3D2.12&contender=sw.torch%3D2.13"
+    text = two_sided.get(f"/compare?{sides}{TIME}").text
+    assert "flag.threads" in text[text.index("The environments differ") :]
+    assert "10 revisions" in text.replace("\u00a0", " ")
+    assert '<option value="sw.torch=2.13">' in text
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("by=setting&baseline=compile%3Doff&contender=precision%3Dbf16", "of one axis"),
+        ("by=environment&baseline=x&contender=y", "named by a fact"),
+        ("by=date&baseline=yesterday&contender=today", "a range of days"),
+        ("by=date&baseline=9999-12-31&contender=today", "a range of days"),
+    ],
+)
+def test_a_side_that_is_not_understood_is_told(client: TestClient, query: str, said: str) -> None:
+    answer = client.get(f"/compare?{query}")
+    assert answer.status_code == 200
+    assert said in answer.text

@@ -1,0 +1,1 @@
+"""A synthetic history, and our real results beside it: what `throughline demo` serves."""

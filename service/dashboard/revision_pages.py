@@ -1,0 +1,145 @@
+"""The page of a revision: what it is, what it changed, and what came of that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Query, Request
+from fastapi.responses import HTMLResponse
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
+from service import comparisons, findings
+from service.api.dependencies import DatabaseSession as Reading
+from service.api.dependencies import Now
+from service.auth.permissions import Permission, needs
+from service.comparisons import bisection
+from service.dashboard import queries, rendering
+from service.dashboard.comparison_pages import worst_first
+from service.dashboard.query_params import RevisionAddress
+from service.errors import NotFound, UnknownChoice
+from service.history import revisions
+from service.history.queries import failures_of_revisions, name_of, usual_metric
+from service.history.series_history import PlacedChange
+from service.jobs import report
+from service.models import (
+    BisectionRow,
+    ChangeRow,
+    CommitRangeRow,
+    ComparisonRow,
+    FindingRow,
+    Revision,
+    SeriesRow,
+)
+from service.models.bisections import PROBES
+from service.models.confirmations import CONFIRMATIONS
+from service.schemas.series import SeriesName
+
+router = rendering.page_router(rendering.COUNTED)
+
+SHOWN = 50
+"""Findings, gates, bisections and failures that are listed, each."""
+MOST_LEVELS = 200
+
+
+@router.get("/revisions/{revision:path}")
+@needs(Permission.READ)
+def show_revision(
+    request: Request,
+    session: Reading,
+    now: Now,
+    revision: str,
+    at: Annotated[RevisionAddress, Query()],
+) -> HTMLResponse:
+    """Show a revision's commits, what it changed in every case, its findings and gates."""
+    row = _found(session, revision)
+    before, after = _beside(session, row)
+    measure = at.metric or usual_metric(session)
+    changes = report.changes_between(session, before, row.name, measure) if before else []
+    own = _both_ends(row.name)
+    gates = ~or_(*(ComparisonRow.source.startswith(kind) for kind in (PROBES, CONFIRMATIONS)))
+    about = FindingRow.first_bad == row.name
+    return rendering.render(
+        request,
+        "revision.html",
+        now=now,
+        one=row,
+        before=before,
+        after=after,
+        commits=_commits(session, row.name, before),
+        levels=_levels(session, row.name),
+        measure=measure,
+        metrics=queries.metrics(session),
+        rows=worst_first(changes),
+        tally=Counter(change.verdict.value for change in changes),
+        failures=failures_of_revisions(session, [row.name])[:SHOWN],
+        findings=findings.list_findings(session, about, limit=SHOWN).items,
+        gates=comparisons.list_comparisons(session, own, gates, after=None, limit=SHOWN).items,
+        bisections=_bisections(session, row.name),
+    )
+
+
+def _found(session: Session, name: str) -> Revision:
+    try:
+        return session.get_one(Revision, revisions.find(session, name))
+    except UnknownChoice as error:
+        raise NotFound(error.detail) from None
+
+
+def _both_ends(name: str) -> Any:
+    return or_(ComparisonRow.baseline == name, ComparisonRow.contender == name)
+
+
+def _beside(session: Session, row: Revision) -> tuple[str | None, str | None]:
+    """The revisions of the history right before and right after one."""
+    at = Revision.ordered_at
+    nearest = select(Revision.name).where(revisions.IN_HISTORY, Revision.name != row.name).limit(1)
+    before = session.scalar(nearest.where(at < row.ordered_at).order_by(at.desc(), Revision.name))
+    after = session.scalar(nearest.where(at > row.ordered_at).order_by(at, Revision.name))
+    return before, after
+
+
+def _levels(session: Session, name: str) -> list[tuple[SeriesName, PlacedChange]]:
+    """The watched series whose level changes with a revision, what is worse first."""
+    query = (
+        select(SeriesRow, ChangeRow)
+        .join(SeriesRow, SeriesRow.id == ChangeRow.series_id)
+        .where(ChangeRow.first_bad == name, ChangeRow.present)
+        .order_by(ChangeRow.id)
+        .limit(MOST_LEVELS)
+    )
+    found = [(name_of(series), PlacedChange.of(row)) for series, row in session.execute(query)]
+    watched = (one for one in found if one[0].is_watched)
+    return sorted(watched, key=lambda one: (one[1].change.improvement, -abs(one[1].change.effect)))
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCommits:
+    """Commits up to a revision, the oldest first, and the one that they follow."""
+
+    good: str
+    commits: list[dict[str, Any]]
+
+
+def _commits(session: Session, name: str, before: str | None) -> ShownCommits | None:
+    """The commits between the measured revision before and this one, as a worker listed them.
+
+    From another revision on if nobody asked for those; None if none were listed.
+    """
+    own = CommitRangeRow
+    listed = select(own).where(own.bad == name, own.listed_at.is_not(None))
+    rows = session.scalars(listed.order_by((own.good == before).desc(), own.listed_at.desc()))
+    row = next((one for one in rows if one.commits), None)
+    return ShownCommits(row.good, row.commits) if row else None
+
+
+def _bisections(session: Session, name: str) -> Any:
+    """The bisections that measured a revision, or are about a finding that begins with it."""
+    probes = select(ComparisonRow.source).where(_both_ends(name))
+    probed = probes.where(ComparisonRow.source.startswith(PROBES)).distinct().limit(SHOWN)
+    ids = [source.removeprefix(PROBES) for source in session.scalars(probed)]
+    about = select(FindingRow.id).where(FindingRow.first_bad == name)
+    of_it = or_(BisectionRow.id.in_(ids), BisectionRow.finding_id.in_(about))
+    return bisection.list_bisections(session, of_it, after=None, limit=SHOWN).items

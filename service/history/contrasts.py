@@ -1,0 +1,275 @@
+"""Every series under two conditions: on two workers, in two environments, settings or times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from statistics import fmean
+from typing import Literal
+
+from sqlalchemy import ColumnElement, select
+from sqlalchemy.orm import Session
+
+from benchmarks.catalog import catalog
+from benchmarks.contracts import Case, Direction
+from service.analysis.attribution.environment import DIGESTS, changed, telling
+from service.analysis.contrast import SideDifference, by_revision, contrast
+from service.errors import UnknownChoice
+from service.history.queries import COUNTED, WORKER, name_of
+from service.models import EnvironmentRow, Point, SeriesRow
+from service.schemas.series import ChangeVerdict, SeriesName
+
+By = Literal["worker", "environment", "setting", "date"]
+DAY = timedelta(days=1)
+ENVIRONMENTS = 200
+"""Of each side, whose facts are read."""
+FEW = 5
+"""What has more values on one side is a reading, and no setting."""
+ABSENT: frozenset[str | None] = frozenset({None})
+
+
+@dataclass(frozen=True, slots=True)
+class Sided:
+    """The measurements of one side in one series."""
+
+    series: SeriesName
+    newest: str
+    """The result of its newest revision."""
+    logs: Mapping[str, float]
+    """As `by_revision` has it."""
+    environments: frozenset[str]
+
+    @property
+    def value(self) -> float:
+        """The geometric mean over revisions."""
+        return math.exp(fmean(self.logs.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Contrasted:
+    """One case on both sides; one of them may be missing."""
+
+    baseline: Sided | None
+    contender: Sided | None
+    found: SideDifference | None
+
+    @property
+    def series(self) -> SeriesName:
+        """The series, as the baseline calls it."""
+        side = self.baseline or self.contender
+        assert side is not None
+        return side.series
+
+    @property
+    def case(self) -> Case:
+        """The case, as the baseline calls it."""
+        return self.series.case
+
+    @property
+    def sign(self) -> int:
+        """1 where more is better, else -1."""
+        return 1 if self.series.direction is Direction.HIGHER else -1
+
+    @property
+    def change(self) -> float | None:
+        """The change, signed so that more than zero is better."""
+        return self.sign * self.found.change if self.found else None
+
+    @property
+    def change_low(self) -> float | None:
+        """The lower end of its 95 % interval."""
+        return min(self._ends(), default=None)
+
+    @property
+    def change_high(self) -> float | None:
+        """The upper end."""
+        return max(self._ends(), default=None)
+
+    def _ends(self) -> list[float]:
+        ends = (self.found.low, self.found.high) if self.found else ()
+        return [self.sign * end for end in ends if end is not None]
+
+    @property
+    def verdict(self) -> ChangeVerdict:
+        """The word for it."""
+        if self.found is None or self.change is None:
+            return ChangeVerdict.MISSING
+        if not self.found.is_called:
+            return ChangeVerdict.UNCLEAR
+        return ChangeVerdict.FASTER if self.change > 0 else ChangeVerdict.SLOWER
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A fact that is another on each side, whatever was measured there; None: it is absent."""
+
+    fact: str
+    baseline: frozenset[str | None]
+    contender: frozenset[str | None]
+
+
+def contrasts(
+    session: Session, by: By, sides: tuple[str, str], metric: str, since: datetime, until: datetime
+) -> list[Contrasted]:
+    """Compare two sides in every series of a metric that either has measured in this time.
+
+    Args:
+        session: reads.
+        by: what the sides differ by.
+        sides: the names of two workers; two facts (``sw.torch=2.12.1``); two settings of one axis
+            (``compile=default``); two days, or ranges of days (``2026-11-01..2026-11-07``).
+        metric: of the series.
+        since: when measurements begin to count; dates say it themselves.
+        until: when they end.
+
+    Raises:
+        UnknownChoice: a side is not written like that.
+    """
+    within = [Point.measured_at >= since, Point.measured_at < until]
+    if by == "setting":
+        before, after = _by_setting(_measured(session, metric, within), sides)
+    else:
+        in_time = [] if by == "date" else within
+        conditions = [[*in_time, *_condition(by, side)] for side in sides]
+        before, after = (_by_series(_measured(session, metric, one)) for one in conditions)
+    both = [(before.get(key), after.get(key)) for key in dict.fromkeys((*before, *after))]
+    return [
+        Contrasted(one, other, contrast(one.logs, other.logs) if one and other else None)
+        for one, other in both
+    ]
+
+
+Key = tuple[object, ...]
+
+
+def _by_series(measured: Iterable[Sided]) -> dict[Key, Sided]:
+    return {(one.series.id,): one for one in measured}
+
+
+def _by_setting(measured: Sequence[Sided], sides: tuple[str, str]) -> Iterator[dict[Key, Sided]]:
+    """Split series by two settings of one axis; keys say what they are beside that."""
+    (axis, _, one), (of, _, other) = (side.partition("=") for side in sides)
+    if axis != of or not one or not other:
+        raise UnknownChoice(
+            "Two settings of one axis are compared, as compile=off and compile=default: "
+            f"{sides[0]!r}, {sides[1]!r}."
+        )
+    default = catalog.axes()[axis].default if axis in catalog.axes() else ""
+    for wanted in (one, other):
+        having = (s for s in measured if s.series.case.axes.get(axis, default) == wanted)
+        yield {_without(side.series, axis): side for side in having}
+
+
+def _condition(by: By, side: str) -> list[ColumnElement[bool]]:
+    if by == "worker":
+        return [WORKER.element == side]
+    if by == "date":
+        first, last = days(side)
+        return [Point.measured_at >= first, Point.measured_at < last]
+    fact, equals, value = side.partition("=")
+    if not equals:
+        raise UnknownChoice(f"An environment is named by a fact, as sw.torch=2.12.1: {side!r}.")
+    told = EnvironmentRow.facts[fact].as_string() == value
+    return [Point.environment.in_(select(EnvironmentRow.digest).where(told))]
+
+
+def days(text: str) -> tuple[datetime, datetime]:
+    """The first moment of a day, or range of days, and the first after it, in UTC.
+
+    Raises:
+        UnknownChoice: it is neither.
+    """
+    first, _, last = text.partition("..")
+    try:
+        begin, end = (date.fromisoformat(day) for day in (first, last or first))
+        whole = [datetime.combine(day, time.min, UTC) for day in (begin, end + DAY)]
+        return whole[0], whole[1]
+    except (ValueError, OverflowError):
+        raise UnknownChoice(
+            f"A time is a day or a range of days, as 2026-11-01..2026-11-07: {text!r}."
+        ) from None
+
+
+def _without(series: SeriesName, axis: str) -> Key:
+    """The key that two series of one case, but for one axis, have in common."""
+    rest = {name: value for name, value in series.case.axes.items() if name != axis}
+    facts = tuple(sorted(series.comparability.items()))
+    case = series.case
+    return series.project, case.workload, case.preset, tuple(sorted(rest.items())), facts
+
+
+def _measured(
+    session: Session, metric: str, conditions: Sequence[ColumnElement[bool]]
+) -> list[Sided]:
+    """Read measurements under some conditions, series by series, from plain cases on."""
+    query = (
+        select(SeriesRow, Point.revision, Point.value, Point.result_id, Point.environment)
+        .join(Point, Point.series_id == SeriesRow.id)
+        .where(SeriesRow.metric == metric, *COUNTED, *conditions)
+        .order_by(SeriesRow.case_key, SeriesRow.id, Point.revision_at, Point.measured_at)
+    )
+    rows: dict[str, SeriesRow] = {}
+    points: dict[str, list[tuple[str, float, str, str]]] = {}
+    for row, revision, value, result_id, environment in session.execute(query):
+        rows[row.id] = row
+        points.setdefault(row.id, []).append((revision, value, result_id, environment))
+    sided = (_sided(name_of(row), points[row.id]) for row in rows.values())
+    return [side for side in sided if side.logs]
+
+
+def _sided(series: SeriesName, points: Sequence[tuple[str, float, str, str]]) -> Sided:
+    logs = by_revision((revision, value) for revision, value, *_ in points)
+    return Sided(series, points[-1][2], logs, frozenset(point[3] for point in points))
+
+
+def environments(rows: Iterable[Contrasted]) -> tuple[set[str], set[str]]:
+    """The environments that each side was measured in, by digest."""
+    before: set[str] = set()
+    after: set[str] = set()
+    for row in rows:
+        before.update(row.baseline.environments if row.baseline else ())
+        after.update(row.contender.environments if row.contender else ())
+    return before, after
+
+
+def varied_facts(session: Session) -> list[str]:
+    """Facts of the newest environments that differ between them, as ``sw.torch=2.12.1``."""
+    newest = select(EnvironmentRow.digest).order_by(EnvironmentRow.first_seen_at.desc())
+    known = _values(session, set(session.scalars(newest.limit(ENVIRONMENTS))))
+    varied = {
+        fact: values
+        for fact, values in known.items()
+        if 1 < len(values) <= FEW and telling(fact) and fact not in DIGESTS
+    }
+    return [
+        f"{fact}={one}" for fact in sorted(varied) for one in sorted(filter(None, varied[fact]))
+    ]
+
+
+def apart(session: Session, baseline: set[str], contender: set[str]) -> list[Apart]:
+    """The facts that are never the same in two groups of environments, by digest.
+
+    What only names a machine, or code, does not count.
+    """
+    before, after = (_values(session, known) for known in (baseline, contender))
+    found = [
+        Apart(fact, before.get(fact, ABSENT), after.get(fact, ABSENT))
+        for fact in sorted(before.keys() | after.keys())
+    ]
+    return [one for one in found if _tells(one)]
+
+
+def _values(session: Session, digests: set[str]) -> dict[str, frozenset[str | None]]:
+    """The values of each fact in some environments; None where one has no such fact."""
+    chosen = EnvironmentRow.digest.in_(sorted(digests)[:ENVIRONMENTS])
+    every = session.scalars(select(EnvironmentRow.facts).where(chosen)).all()
+    names = {name for facts in every for name in facts}
+    return {name: frozenset(facts.get(name) for facts in every) for name in names}
+
+
+def _tells(one: Apart) -> bool:
+    if one.fact in DIGESTS or max(len(one.baseline), len(one.contender)) > FEW:
+        return False
+    return all(changed(one.fact, a, b) for a in one.baseline for b in one.contender)
