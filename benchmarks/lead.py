@@ -26,6 +26,7 @@ from typing import BinaryIO
 from pydantic import ValidationError
 
 from benchmarks import contracts, die_with_parent
+from benchmarks.catalog import catalog
 from benchmarks.catalog.catalog import Refused
 from benchmarks.catalog.metrics import sample
 from benchmarks.contracts import ProcessSpec, RankEvent, Result, Status
@@ -46,7 +47,6 @@ ONE_PROCESS_ONLY = "timing_only"
 """Flag of a Result that lacks the passes beside timing, which are of one process so far."""
 NOT_ALONE = "not_alone"
 """Flag of a Result without a scaling efficiency, as one GPU alone could not be measured."""
-_OF_DEVICES = frozenset({"gpus", "parallel", "scaling"})
 
 
 @dataclass
@@ -134,7 +134,8 @@ def rounds(spec: ProcessSpec) -> Sequence[Round]:
     gang: Round = (spec.case, devices)
     if len(devices) == 1:
         return (gang,)
-    kept = {name: value for name, value in spec.case.axes.items() if name not in _OF_DEVICES}
+    axes = catalog.axes()
+    kept = {name: set_to for name, set_to in spec.case.axes.items() if axes[name].role != "devices"}
     turn = spec.seed // 2 % len(devices)
     alone: Round = (spec.case.model_copy(update={"axes": kept}), devices[turn : turn + 1])
     return (gang, alone) if spec.seed % 2 == 0 else (alone, gang)

@@ -21,11 +21,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
 
 Batch = tuple[Tensor, ...]
 """Tensors that share their first dimension, as a loader yields and a step takes them."""
@@ -150,9 +153,28 @@ class Recipe:
     gpus: int = 1
     """Ranks, each with a GPU of its own, that train this model together."""
     parallel: str = "none"
-    """How they share it: a key of `benchmarks.measure.wrappers.WRAPPERS`."""
+    """How they share it, as the axis of that name says."""
     strong_scaling: bool = False
-    """``batch`` is that of all ranks, else that of each."""
+    """The ranks share the batch that one GPU would have; else each has as many samples."""
+    reshard: bool = True
+    """Give a block's weights back between forward and backward pass, with fsdp2."""
+    bucket_mb: int | None = None
+    """Size of the buckets that ddp exchanges, in MiB; None: torch's own."""
+    overlap: bool = True
+    """Let ddp exchange gradients beside the backward pass."""
+    microbatches: int = 4
+    """Equal parts of a batch that go through a pipeline, with pp."""
+    tensor_parallel: Callable[[nn.Module, DeviceMesh], None] | None = None
+    """Shares the model's layers among the ranks of a mesh, in place, for tp. All weights become
+    DTensors; logits may stay shared on their last dimension."""
+    stage: Callable[[nn.Module, int, int], nn.Module] | None = None
+    """Returns the stage of a rank among so many, for pp: the model's own weights, those of several
+    stages in each of them. The loss then calls the model once, on the batch's first tensor."""
     dynamic: str = "off"
     """Length that samples are padded to: one for all (``off``), that of the batch's longest sample
     (``on``), or one of a few (``bucketed``)."""
+
+    @property
+    def replicas(self) -> int:
+        """Count the ranks that have batches of their own; with tp and pp all have the same."""
+        return 1 if self.parallel in ("tp", "pp") else self.gpus

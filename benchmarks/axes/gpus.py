@@ -12,7 +12,11 @@ VALUES = {
     "4": "four GPUs of one host",
     "8": "eight GPUs of one host",
 }
-NEEDS = {"2": {"parallel": ("ddp",)}, "4": {"parallel": ("ddp",)}, "8": {"parallel": ("ddp",)}}
+NEEDS = {
+    "2": {"parallel": ("ddp", "fsdp2", "tp", "pp")},
+    "4": {"parallel": ("ddp", "fsdp2", "tp", "pp")},
+    "8": {"parallel": ("ddp", "fsdp2", "tp", "pp")},
+}
 
 
 def apply(value: str, recipe: Recipe) -> Recipe:

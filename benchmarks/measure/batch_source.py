@@ -62,7 +62,7 @@ def loader(recipe: Recipe, seed: int, rank: int = 0) -> DataLoader[Batch]:
     return DataLoader(
         recipe.dataset,
         batch_size=recipe.batch,
-        sampler=EndlessShuffle(size, seed, rank, recipe.gpus)
+        sampler=EndlessShuffle(size, seed, rank % recipe.replicas, recipe.replicas)
         if recipe.cycle == 1
         else cycles.Order(recipe, seed),
         drop_last=True,

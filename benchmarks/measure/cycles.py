@@ -47,7 +47,7 @@ def items_per_step(recipe: Recipe) -> float:
     """Return the mean number of items of a step over a cycle, without padding; those of all
     ranks."""
     if recipe.cycle == 1 or _counted(recipe) == "samples":
-        return recipe.batch * recipe.items_per_sample * recipe.gpus
+        return recipe.batch * recipe.items_per_sample * recipe.replicas
     return int(lengths(recipe).sum()) / recipe.cycle
 
 

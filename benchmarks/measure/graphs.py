@@ -81,7 +81,11 @@ class GraphedTrainer(Trainer):
 
 
 def trainer(recipe: Recipe, device: torch.device) -> Trainer:
-    """Return the trainer of ``recipe``: launch by launch, or as one graph."""
+    """Return the trainer of ``recipe``: launch by launch, as one graph, or of a stage."""
+    if recipe.parallel == "pp":
+        from benchmarks.measure.pipeline import PipelineTrainer  # noqa: PLC0415 - seconds
+
+        return PipelineTrainer(recipe, device)
     return GraphedTrainer(recipe, device) if recipe.graphs else Trainer(recipe, device)
 
 

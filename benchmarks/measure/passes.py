@@ -185,7 +185,7 @@ class Passes:
         """Go back to the initial weights and let the loader find its own rate again."""
         from_s = time.perf_counter()
         with flags.collector(self._trainer.recipe):
-            self._trainer.rewind(self.ranks.seed(seed))
+            self._trainer.rewind(self.ranks.seed(seed, self._trainer.recipe.replicas))
             # A pause fills the queue, and the pass would be fed from it.
             batch_source.empty_queue(self._trainer.recipe, batches)
             # A loader that keeps up has its queue again after one round of its processes; without
@@ -250,7 +250,7 @@ class Passes:
         with flags.collector(self._trainer.recipe):
             host_s = loop.unhindered_s(self._trainer, ring)
             scale = self._trainer.scale
-            self._trainer.rewind(self.ranks.seed(seed))
+            self._trainer.rewind(self.ranks.seed(seed, self._trainer.recipe.replicas))
             # FULL may have been much slower, so these steps tell how long a block has to be.
             refill = loop.run(self._trainer, ring, after(REFILL_STEPS))
             step_s = self.ranks.most(statistics.fmean(refill.times.step))

@@ -56,8 +56,8 @@ class Solo:
         """Return the largest of all ranks' values."""
         return value
 
-    def seed(self, seed: int) -> int:
-        """Return the seed of what a step draws at random; ranks draw differently."""
+    def seed(self, seed: int, replicas: int) -> int:  # noqa: ARG002 - of a gang
+        """Return the seed of what a step draws at random; ``replicas`` draw differently."""
         return seed
 
     def leave(self) -> None:
@@ -132,7 +132,7 @@ class Gang(Solo):
                         getattr(blocks.times, name).append(values[number])
                 over = enough(blocks.times) or over
             over = self._as_rank_0(over)
-        return self._joined(blocks, timed)
+        return self._joined(trainer, blocks, timed)
 
     def meet(self) -> None:
         """Wait until all ranks are here."""
@@ -143,16 +143,18 @@ class Gang(Solo):
         """Return the largest of all ranks' values."""
         return max(self._of_all(value))
 
-    def seed(self, seed: int) -> int:
-        """Return the seed of what a step draws at random; ranks draw differently."""
-        return seed + _SEEDS_APART * self.rank
+    def seed(self, seed: int, replicas: int) -> int:
+        """Return the seed of what a step draws at random; ``replicas`` draw differently."""
+        return seed + _SEEDS_APART * (self.rank % replicas)
 
     def leave(self) -> None:
         """Wait for all others, and part."""
         self.meet()
         dist.destroy_process_group()
 
-    def _joined(self, blocks: _Blocks, timed: Sequence[loop.TimedPass]) -> loop.TimedPass:
+    def _joined(
+        self, trainer: Trainer, blocks: _Blocks, timed: Sequence[loop.TimedPass]
+    ) -> loop.TimedPass:
         clocks = [one.sm_clock_hz for one in timed if one.sm_clock_hz is not None]
         pressures = [one.cpu_pressure for one in timed if one.cpu_pressure is not None]
         compiles = [one.compile_s for one in timed if one.compile_s is not None]
@@ -161,7 +163,7 @@ class Gang(Solo):
             window=Window(start_s=timed[0].window.start_s, end_s=timed[-1].window.end_s),
             wall_s=blocks.wall_s,
             cpu_pressure=statistics.fmean(pressures) if pressures else None,
-            loss=statistics.fmean(self._of_all(timed[-1].loss)),
+            loss=statistics.fmean(self._of_all(timed[-1].loss if trainer.knows_loss else None)),
             sm_clock_hz=statistics.fmean(clocks) if clocks else None,
             compile_s=sum(compiles) if compiles else None,
             ranks=blocks.ranks(),
@@ -172,8 +174,8 @@ class Gang(Solo):
         dist.broadcast_object_list(told, src=0, group=self._host)
         return told[0]
 
-    def _of_all(self, value: T) -> list[T]:
-        """Every rank's value, by rank."""
+    def _of_all(self, value: T | None) -> list[T]:
+        """Every rank's value that has one, by rank."""
         self._passed()
         values: list[T | None] = [None] * self._world
         dist.all_gather_object(values, value, self._host)
@@ -181,17 +183,18 @@ class Gang(Solo):
 
 
 def with_share(recipe: Recipe) -> Recipe:
-    """``recipe`` with one rank's share of its batch.
+    """``recipe`` with the batch that each rank has of what all do in a step.
 
     Raises:
         Refused: the ranks cannot share it equally.
     """
-    if recipe.batch % recipe.gpus:
+    together = recipe.batch if recipe.strong_scaling else recipe.batch * recipe.gpus
+    if together % recipe.replicas:
         raise Refused(
             f"scaling=strong needs a batch that {recipe.gpus} GPUs can share, and this case has "
             f"{recipe.batch}."
         )
-    return replace(recipe, batch=recipe.batch // recipe.gpus)
+    return replace(recipe, batch=together // recipe.replicas)
 
 
 def is_of_a_peer(error: BaseException) -> bool:

@@ -302,8 +302,7 @@ def build(case: contracts.Case, context: Context) -> Recipe:
             continue
         axis = importlib.import_module(f"benchmarks.axes.{name}")
         recipe = axis.apply(value, recipe)
-    if recipe.strong_scaling:
-        recipe = ranks.with_share(recipe)
+    recipe = ranks.with_share(recipe)
     if catalog.is_user_model(case.workload):
         recipe.model.to(context.device).train()
     return recipe

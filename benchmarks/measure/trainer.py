@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,17 +20,23 @@ from benchmarks.workload import Batch, Recipe
 class Trainer:
     """Model, optimizer and scaler of one recipe on one device."""
 
+    knows_loss = True
+    """False of a rank whose steps return no loss."""
+
     def __init__(self, recipe: Recipe, device: torch.device) -> None:
-        self.recipe = recipe
         self.device = device
         self.inputs: Batch = ()
         """Buffers that batches are copied into; none in a step that takes them as they are."""
         self.placement = placement(recipe, device)
-        self.model = recipe.model.to(memory_format=recipe.memory_format)  # type: ignore[call-overload]
+        model = recipe.model.to(memory_format=recipe.memory_format)  # type: ignore[call-overload]
         if recipe.float8:
-            float8.use_float8(self.model)
+            float8.use_float8(model)
         if recipe.checkpointing:
-            checkpointing.recompute(self.model, recipe.blocks)
+            checkpointing.recompute(model, recipe.blocks)
+        self.parameters = sum(parameter.numel() for parameter in model.parameters())
+        """Of the whole model; tied ones count once."""
+        self.model, self._wrapped = wrappers.shared(recipe, model, device)
+        self.recipe = replace(recipe, model=self.model)
         self.optimizer = recipe.optimizer(recipe.parameters(self.model), **recipe.optimizer_options)
         self._optimizer_start = _on_the_host(self.optimizer.state_dict())
         self.scaler = torch.amp.GradScaler(device.type) if recipe.scale_gradients else None
@@ -39,14 +46,13 @@ class Trainer:
         self._drop_gradients = not recipe.keep_gradients
         self.passed: Callable[[], None] = lambda: None
         """Called where all ranks of a gang pass: before a step, and before a backward pass."""
-        self._wrapped = wrappers.wrapped(recipe.parallel, self.model, device)
         self._forward = self._loss
         if recipe.compile_options is not None:
             self._forward = torch.compile(self._loss, **_compile_options(recipe))
         self.begin_with(self.model)
 
     def _loss(self, batch: Batch) -> Tensor:
-        return self.recipe.loss(self._wrapped, batch)
+        return wrappers.own(self.recipe.loss(self._wrapped, batch))
 
     @property
     def syncs(self) -> bool:
@@ -57,11 +63,6 @@ class Trainer:
     def scale(self) -> float:
         """Return the gradient scaler's factor on the loss; 1 without one. Waits for the device."""
         return float(self.scaler.get_scale()) if self.scaler is not None else 1.0
-
-    @property
-    def parameters(self) -> int:
-        """Count the model's parameters; tied ones count once."""
-        return sum(parameter.numel() for parameter in self.model.parameters())
 
     def place(self, batch: Sequence[Tensor]) -> Batch:
         """Bring a batch onto the device in the recipe's layout; no copy if it is there."""
@@ -77,7 +78,8 @@ class Trainer:
             The loss, a scalar tensor on the device.
         """
         self.passed()
-        loss = self._gradients(batch) if self._parts == 1 else self._accumulated(batch)
+        with wrappers.around_gradients(self.recipe.parallel):
+            loss = self._gradients(batch) if self._parts == 1 else self._accumulated(batch)
         if self.scaler is None:
             self.optimizer.step()
         else:
@@ -100,7 +102,8 @@ class Trainer:
         share = 1 / self._parts
         losses: list[Tensor] = []
         for part in zip(*(tensor.chunk(self._parts) for tensor in batch), strict=True):
-            with wrappers.exchanging(self._wrapped, last=len(losses) == self._parts - 1):
+            last = len(losses) == self._parts - 1
+            with wrappers.exchanging(self.recipe.parallel, self._wrapped, last=last):
                 loss = self._ahead(part, share)
                 self._backward(loss)
             losses.append(loss.detach())
@@ -128,7 +131,7 @@ class Trainer:
         """Take the weights of ``model``, an equal module, as those that `rewind` goes back to."""
         # A module's state may hold other values than tensors; they stay unchanged.
         self._start = {
-            name: value.detach().cpu().clone()
+            name: wrappers.own(value.detach()).cpu().clone()
             for name, value in model.state_dict().items()
             if isinstance(value, Tensor)
         }
@@ -142,7 +145,7 @@ class Trainer:
         with torch.no_grad():
             now = self.model.state_dict()
             for name, value in self._start.items():
-                now[name].copy_(value)
+                wrappers.own(now[name]).copy_(value)
             self._rewind_optimizer()
         torch.manual_seed(seed)
 

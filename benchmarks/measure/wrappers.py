@@ -1,37 +1,79 @@
-"""What a model is wrapped in where several ranks train it."""
+"""How the ranks of a gang share a model and its gradients.
+
+Most of torch.distributed is imported where it is used: it takes seconds to load.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
-from torch import nn
+import torch.distributed as dist
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-
-def _as_it_is(model: nn.Module, device: torch.device) -> nn.Module:  # noqa: ARG001
-    return model
-
-
-def _replicated(model: nn.Module, device: torch.device) -> nn.Module:
-    return DistributedDataParallel(model, None if device.type == "cpu" else [device])
+from benchmarks.measure.checkpointing import outermost
+from benchmarks.workload import Recipe
 
 
-WRAPPERS: Mapping[str, Callable[[nn.Module, torch.device], nn.Module]] = {
-    "none": _as_it_is,
-    "ddp": _replicated,
-}
-"""By value of the axis `parallel`."""
+def shared(recipe: Recipe, model: nn.Module, device: torch.device) -> tuple[nn.Module, nn.Module]:
+    """Share ``model`` among the ranks as the recipe says.
+
+    Returns:
+        The module that holds this rank's weights, and the one that its loss calls.
+    """
+    match recipe.parallel:
+        case "ddp":
+            return model, _replicated(recipe, model, device)
+        case "fsdp2":
+            from torch.distributed.fsdp import fully_shard  # noqa: PLC0415
+
+            for part in (*outermost(model, recipe.blocks), model):
+                # As torch has it: the root's own weights are needed again at once.
+                again = None if recipe.reshard else False
+                fully_shard(part, reshard_after_forward=again)
+        case "tp":
+            from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415
+
+            assert recipe.tensor_parallel is not None
+            recipe.tensor_parallel(model, init_device_mesh(device.type, (recipe.gpus,)))
+        case "pp":
+            assert recipe.stage is not None
+            model = recipe.stage(model, dist.get_rank(), recipe.gpus)
+    return model, model
 
 
-def wrapped(parallel: str, model: nn.Module, device: torch.device) -> nn.Module:
-    """Wrap ``model`` as the axis says; its parameters stay the same objects."""
-    return WRAPPERS[parallel](model, device)
+def _replicated(recipe: Recipe, model: nn.Module, device: torch.device) -> nn.Module:
+    bucket_mb = recipe.bucket_mb
+    if not recipe.overlap:
+        torch._dynamo.config.optimize_ddp = False
+        sizes = (weight.numel() * weight.element_size() for weight in model.parameters())
+        bucket_mb = sum(sizes) // 2**20 + 1
+    devices = None if device.type == "cpu" else [device]
+    return DistributedDataParallel(model, devices, bucket_cap_mb=bucket_mb)
 
 
-def exchanging(model: nn.Module, *, last: bool) -> AbstractContextManager[None]:
+def exchanging(parallel: str, model: Any, *, last: bool) -> AbstractContextManager[None]:
     """Exchange gradients only in the ``last`` part of a batch, as everybody does."""
-    if last or not isinstance(model, DistributedDataParallel):
+    if parallel == "fsdp2":
+        model.set_requires_gradient_sync(last)
+    if parallel == "ddp" and not last:
+        without: AbstractContextManager[None] = model.no_sync()
+        return without
+    return nullcontext()
+
+
+def around_gradients(parallel: str) -> AbstractContextManager[None]:
+    """Keep the logits of `parallel=tp` shared from the forward pass to the backward pass."""
+    if parallel != "tp":
         return nullcontext()
-    return model.no_sync()
+    from torch.distributed.tensor.parallel import loss_parallel  # noqa: PLC0415
+
+    return loss_parallel()
+
+
+def own(tensor: Tensor) -> Tensor:
+    """Return this rank's share of ``tensor``: all of it, if it is not shared."""
+    share: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    return share

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812  PyTorch's own custom
@@ -27,10 +27,19 @@ from benchmarks.data.documents import Documents, open_documents
 from benchmarks.data.tokens import Windows, open_tokens
 from benchmarks.workload import Batch, Context, Recipe
 
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+
 # Config
 
 ITEM = "token"
-FACTS = {"input": "tokens", "attends": "causally", "real_lengths": "yes"}
+FACTS = {
+    "input": "tokens",
+    "attends": "causally",
+    "real_lengths": "yes",
+    "tensor_parallel": "yes",
+    "pipeline": "yes",
+}
 PRESETS = {
     "full": {
         "batch": 32,
@@ -80,17 +89,16 @@ class CausalSelfAttention(nn.Module):
 
     def __init__(self, config: Config) -> None:
         super().__init__()
-        self.heads = config.heads
+        self.head = config.head
         self.c_attn = nn.Linear(config.width, 3 * config.width, bias=False)
         self.c_proj = nn.Linear(config.width, config.width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:  # [B, T, C]
         """Return [B, T, C]."""
-        batch, length, width = x.shape
-        split = (batch, length, self.heads, width // self.heads)
-        q, k, v = (part.view(split).transpose(1, 2) for part in self.c_attn(x).chunk(3, dim=2))
+        parts = self.c_attn(x).chunk(3, dim=2)  # of a rank's own heads, where ranks share them
+        q, k, v = (part.unflatten(2, (-1, self.head)).transpose(1, 2) for part in parts)
         x = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # [B, heads, T, C / heads]
-        mixed: Tensor = self.c_proj(x.transpose(1, 2).reshape(batch, length, width))
+        mixed: Tensor = self.c_proj(x.transpose(1, 2).flatten(2))
         return mixed
 
 
@@ -170,6 +178,72 @@ class GPT(nn.Module):
         return logits
 
 
+# Ranks
+
+
+def tensor_parallel(model: nn.Module, mesh: DeviceMesh) -> None:
+    """Share heads, the MLP's channels and the vocabulary among ranks, and tokens between layers.
+
+    Megatron's layers (Shoeybi et al. 2019) with sequence parallelism (Korthikanti et al. 2022).
+    """
+    from torch.distributed.tensor import Replicate, Shard  # noqa: PLC0415 - seconds to load
+    from torch.distributed.tensor import parallel as tp  # noqa: PLC0415
+
+    assert isinstance(model, GPT)
+    attention = model.transformer.h[0].attn
+    assert isinstance(attention, CausalSelfAttention)
+    shared_by, heads = mesh.size(), attention.c_attn.in_features // attention.head
+    if heads % shared_by:
+        raise Refused(f"parallel=tp needs heads that {shared_by} GPUs can share, not {heads}.")
+    tokens, channels = Shard(1), Shard(2)
+    plan: dict[str, tp.ParallelStyle] = {
+        "transformer.wte": tp.RowwiseParallel(input_layouts=Replicate(), output_layouts=tokens),
+        "transformer.wpe": tp.RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(0)),
+        "transformer.ln_f": tp.SequenceParallel(use_local_output=True),
+        "lm_head": tp.ColwiseParallel(
+            input_layouts=tokens, output_layouts=channels, use_local_output=False
+        ),
+    }
+    for number, block in enumerate(model.transformer.h):
+        weight = cast(Block, block).attn.c_attn.weight
+        with torch.no_grad():  # a rank's rows: queries, keys and values of its own heads
+            by_rank = weight.view(3, shared_by, -1, weight.shape[1]).transpose(0, 1)
+            weight.copy_(by_rank.flatten(0, 2).clone())
+        for norm in ("ln_1", "ln_2"):
+            plan[f"transformer.h.{number}.{norm}"] = tp.SequenceParallel(use_local_output=True)
+        for name in ("attn.c_attn", "mlp.c_fc"):
+            plan[f"transformer.h.{number}.{name}"] = tp.ColwiseParallel(input_layouts=tokens)
+        for name in ("attn.c_proj", "mlp.c_proj"):
+            plan[f"transformer.h.{number}.{name}"] = tp.RowwiseParallel(output_layouts=tokens)
+    tp.parallelize_module(model, mesh, plan)
+    model.transformer.wte.weight = model.lm_head.weight
+
+
+class Stage(nn.Module):
+    """Some of the blocks. The first stage embeds tokens, the last returns logits."""
+
+    def __init__(self, model: GPT, rank: int, stages: int) -> None:
+        super().__init__()
+        whole = model.transformer
+        if len(whole.h) % stages:
+            raise Refused(f"parallel=pp needs blocks that {stages} GPUs can share equally.")
+        share = len(whole.h) // stages
+        self.h = whole.h[rank * share : (rank + 1) * share]
+        self.wte = whole.wte if rank == 0 else None
+        self.wpe = whole.wpe if rank == 0 else None
+        last = rank == stages - 1
+        self.head = nn.Sequential(whole.ln_f, model.lm_head) if last else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:  # int64 [B, T] or [B, T, C]
+        """Return [B, T, C], or of the last stage [B, T, vocabulary]."""
+        if self.wte is not None and self.wpe is not None:
+            x = self.wte(x) + self.wpe(torch.arange(x.shape[1], device=x.device))
+        for block in self.h:
+            x = block(x)
+        result: Tensor = self.head(x)
+        return result
+
+
 # Loss
 
 
@@ -241,4 +315,6 @@ def build(size: Mapping[str, int], context: Context) -> Recipe:
         data_name=file.name,
         blocks=(Block,),
         real_lengths=of_documents,
+        tensor_parallel=tensor_parallel,
+        stage=lambda model, rank, stages: Stage(cast(GPT, model), rank, stages),
     )

@@ -245,72 +245,130 @@ from pathlib import Path
 import torch
 from benchmarks.contracts import Case, GangRank
 from benchmarks.data.cache import cache_folder
-from benchmarks.measure import batch_source, ranks
+from benchmarks.measure import batch_source, graphs, ranks
 from benchmarks.measure.session import build
-from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Context
 
-case, rank, world, folder = json.loads(sys.argv[1])
+
+def whole(weight):
+    return weight.full_tensor() if hasattr(weight, "full_tensor") else weight
+
+
+def train(name, axes):
+    case = Case(workload="nanogpt", preset="tiny", axes=axes)
+    recipe = build(case, Context(device, cache_folder(), seed=5))
+    place = GangRank(rank=rank, world=world, rendezvous=Path(folder) / name)
+    gang = ranks.Gang(place, device, lambda: None) if "parallel" in axes else ranks.Solo()
+    trainer = graphs.trainer(recipe, device)
+
+    def losses():
+        batches = batch_source.batches(recipe, 5, rank)
+        return [float(trainer.step(trainer.place(next(batches)))) for _ in range(12)]
+
+    first = losses()
+    weights = float(sum(whole(p.detach()).double().sum() for p in trainer.model.parameters()))
+    trainer.rewind(5)
+    assert losses() == first or not trainer.knows_loss
+    gang.leave()
+    return first if trainer.knows_loss else None, weights
+
+
+rank, world, folder, cases = json.loads(sys.argv[1])
 device = torch.device("cpu")
-recipe = build(Case.model_validate(case), Context(device, cache_folder(), seed=5))
-place = GangRank(rank=rank, world=world, rendezvous=Path(folder) / "met")
-gang = ranks.Gang(place, device, lambda: None) if "parallel" in case["axes"] else ranks.Solo()
-trainer = Trainer(recipe, device)
-batches = batch_source.batches(recipe, 5, rank)
-losses = [float(trainer.step(trainer.place(next(batches)))) for _ in range(12)]
-print(json.dumps([losses, float(sum(p.double().sum() for p in trainer.model.parameters()))]))
-gang.leave()
+print(json.dumps({name: train(name, axes) for name, axes in cases.items()}))
 """
+Trained = tuple[list[float] | None, float]
+"""Losses of twelve steps, of a rank that knows them, and the sum of its weights after them."""
 
 
-def trained(folder: Path, world: int, **axes: str) -> list[tuple[list[float], float]]:
-    """Losses and the sum of the weights after twelve steps, of each rank."""
-    folder.mkdir()
-    case = {"workload": "nanogpt", "preset": "tiny", "axes": axes}
+def trained(folder: Path, world: int, cases: dict[str, dict[str, str]]) -> dict[str, list[Trained]]:
+    """Train each case, by one process or by ranks; return what each of them has in the end."""
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", TRAIN, json.dumps([case, rank, world, str(folder)])],
+            [sys.executable, "-c", TRAIN, json.dumps([rank, world, str(folder), cases])],
             stdout=subprocess.PIPE,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            env={
+                **os.environ,
+                "OMP_NUM_THREADS": "1",
+                "PYTHONPATH": str(ROOT),
+                "THROUGHLINE_CACHE_DIR": str(folder / "cache"),
+            },
         )
         for rank in range(world)
     ]
-    printed = [process.communicate(timeout=120)[0] for process in processes]
-    return [tuple(json.loads(one.splitlines()[-1])) for one in printed]
+    printed = [process.communicate(timeout=300)[0] for process in processes]
+    told = [json.loads(one.splitlines()[-1]) for one in printed]
+    return {name: [(losses, end) for losses, end in (one[name] for one in told)] for name in cases}
+
+
+WAYS = {
+    "ddp": {"batch": "2"},
+    "ddp, strong": {"batch": "4", "scaling": "strong"},
+    "ddp, parts": {"batch": "2", "accumulation": "2", "bucket_mb": "1"},
+    "ddp, together": {"batch": "2", "overlap": "off"},
+    "fsdp2": {"batch": "2"},
+    "fsdp2, parts": {"batch": "2", "accumulation": "2", "checkpointing": "blocks"},
+    "fsdp2, kept": {"batch": "4", "scaling": "strong", "reshard": "off"},
+    "tp": {"batch": "2"},
+    "tp, strong": {"batch": "4", "scaling": "strong", "accumulation": "2"},
+    "pp": {"batch": "2", "microbatches": "2"},
+    "pp, strong": {"batch": "4", "scaling": "strong", "checkpointing": "blocks"},
+}
 
 
 @pytest.fixture(scope="module")
-def cached(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("data")
+def both(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Trained]]:
+    """Each way by two ranks, beside one process with the batch that they have together."""
+    folder = tmp_path_factory.mktemp("trained")
+    alone = {"alone": {"batch": "4"}, "one rank": {"batch": "4", "parallel": "ddp"}}
+    gangs = {
+        way: {"gpus": "2", "parallel": way.partition(",")[0], **axes} for way, axes in WAYS.items()
+    }
+    return trained(folder, 1, alone) | trained(folder, 2, gangs)
 
 
-def test_two_ranks_train_as_one_process_with_twice_the_batch(
-    tmp_path: Path, cached: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("way", WAYS)
+def test_two_ranks_train_as_one_process_with_their_batch(
+    way: str, both: dict[str, list[Trained]]
 ) -> None:
-    monkeypatch.setenv("THROUGHLINE_CACHE_DIR", str(cached))
-    ((alone, weights),) = trained(tmp_path / "alone", 1, batch="4")
-    of_ranks = trained(tmp_path / "two", 2, batch="2", **GANG)
-    shared = trained(tmp_path / "strong", 2, batch="4", scaling="strong", **GANG)
-    parts = trained(tmp_path / "parts", 2, batch="2", accumulation="2", **GANG)
-    for gang in (of_ranks, shared, parts):
-        together = [sum(pair) / 2 for pair in zip(*(losses for losses, _ in gang), strict=True)]
-        assert together == pytest.approx(alone, rel=1e-5)
-        assert [end for _, end in gang] == pytest.approx([weights] * 2, rel=1e-5)
-    assert alone[-1] < alone[0], "it learns, so the comparison says something"
+    ((losses, weights),) = both["alone"]
+    assert losses is not None
+    assert losses[-1] < losses[0], "it learns, so the comparison says something"
+    is_pipeline = way.startswith("pp")
+    known = [of_rank for of_rank, _ in both[way] if of_rank is not None]
+    assert len(known) == (1 if is_pipeline else 2)
+    together = [sum(of_step) / len(known) for of_step in zip(*known, strict=True)]
+    assert together == pytest.approx(losses, rel=1e-5)
+    if not is_pipeline:  # there each has weights of its own
+        assert [end for _, end in both[way]] == pytest.approx([weights] * 2, rel=1e-5)
 
 
 def test_one_rank_computes_what_a_process_without_a_gang_does(
-    tmp_path: Path, cached: Path, monkeypatch: pytest.MonkeyPatch
+    both: dict[str, list[Trained]],
 ) -> None:
-    monkeypatch.setenv("THROUGHLINE_CACHE_DIR", str(cached))
-    alone = trained(tmp_path / "alone", 1, batch="4")
-    assert trained(tmp_path / "gang", 1, batch="4", parallel="ddp") == alone
+    assert both["one rank"] == both["alone"]
 
 
 @pytest.mark.parametrize(
     ("axes", "why"),
     [
-        ({"gpus": "2"}, "gpus=2 needs parallel=ddp, and this case has parallel=none."),
+        ({"gpus": "2"}, "gpus=2 needs parallel=ddp or fsdp2 or tp or pp, and this case has"),
+        ({"parallel": "tp"}, "parallel=tp needs gpus=2 or 4 or 8, and this case has gpus=1."),
+        ({**GANG, "reshard": "off"}, "reshard=off needs parallel=fsdp2, and this case has"),
+        ({**GANG, "microbatches": "8"}, "microbatches=8 needs parallel=pp, and this case has"),
+        ({"bucket_mb": "5"}, "bucket_mb=5 needs parallel=ddp, and this case has parallel=none."),
+        (
+            {**GANG, "bucket_mb": "5", "overlap": "off"},
+            "bucket_mb=5 needs overlap=on, and this case has overlap=off.",
+        ),
+        (
+            {"gpus": "2", "parallel": "fsdp2", "precision": "fp16"},
+            "parallel=fsdp2 needs precision=fp32 or tf32 or bf16, and this case has",
+        ),
+        (
+            {"gpus": "2", "parallel": "pp", "accumulation": "2"},
+            "parallel=pp needs accumulation=1, and this case has accumulation=2.",
+        ),
         ({"scaling": "strong"}, "scaling=strong needs gpus=2 or 4 or 8, and this case has gpus=1."),
         ({**GANG, "graphs": "on"}, "parallel=ddp needs graphs=off, and this case has graphs=on."),
         ({**GANG, "lengths": "real"}, "parallel=ddp needs lengths=preset, and this case has"),
@@ -323,12 +381,47 @@ def test_a_combination_that_no_gang_runs_is_refused(axes: dict[str, str], why: s
     assert str(refused.value).startswith(why)
 
 
-def test_a_batch_that_ranks_cannot_share_is_refused() -> None:
-    result = measured(spec("nanogpt", batch="3", scaling="strong"))
+@pytest.mark.parametrize(
+    ("workload", "why"),
+    [
+        ("unet", "parallel=tp needs tensor_parallel=yes, and unet declares no tensor_parallel in"),
+        ("resnet50", "parallel=tp needs tensor_parallel=yes, and resnet50 declares no tensor_par"),
+    ],
+)
+def test_a_model_that_says_not_how_to_share_its_layers_is_refused(workload: str, why: str) -> None:
+    axes = {"gpus": "2", "parallel": "tp"}
+    with pytest.raises(catalog.Refused) as refused:
+        catalog.normalise(Case(workload=workload, axes=axes), "cpu")
+    assert str(refused.value).startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("workload", "axes", "why"),
+    [
+        (
+            "nanogpt",
+            {"batch": "3", "scaling": "strong"},
+            "scaling=strong needs a batch that 2 GPUs can share, and this case has 3.",
+        ),
+        (
+            "nanogpt",
+            {"batch": "3", "parallel": "pp"},
+            "parallel=pp needs microbatches= of 2 or more that divide the batch, and this case has "
+            "4 of a batch of 6.",
+        ),
+        (
+            "ganged:build",
+            {"parallel": "pp"},
+            "parallel=pp needs pipeline=yes, and ganged:build declares no pipeline in its FACTS.",
+        ),
+    ],
+)
+def test_a_batch_or_model_that_ranks_cannot_share_is_refused(
+    workload: str, axes: dict[str, str], why: str
+) -> None:
+    result = measured(spec(workload, **axes))
     assert result.status is Status.UNSUPPORTED
-    assert result.reason == (
-        "scaling=strong needs a batch that 2 GPUs can share, and this case has 3."
-    )
+    assert result.reason == why
 
 
 def test_a_speed_up_is_told_against_as_many_gpus() -> None:
