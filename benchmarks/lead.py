@@ -31,18 +31,23 @@ from benchmarks.catalog.catalog import Refused
 from benchmarks.catalog.metrics import sample
 from benchmarks.contracts import ProcessSpec, RankEvent, Result, Status
 from benchmarks.exits import NO_DEVICE, NoDevice
+from benchmarks.measure import hang
 from benchmarks.progress_bar import ProgressBar
 
-SILENT_S = 30.0
+SILENT_S = 20.0
 """A rank that gives no sign of life for so long hangs; a worker waits longer for its lead."""
 START_S = 120.0
 """The same before a rank's first sign: torch loads from a cold disk."""
+ANSWER_S = 3.0
+"""Longest wait for what ranks that can still answer tell of a hang."""
 SETTLE_S = 1.0
 """When a rank fails, others may lose it before its own end is seen: the first is looked for."""
 EXIT_S = 10.0
 """Longest wait for the ends of ranks whose Results are out."""
 TICK_S = 0.25
 LONGEST_EVENT_B = 65_536
+LONGEST_TAIL = 15_000
+"""Characters that are kept of what ranks tell of a hang."""
 ONE_PROCESS_ONLY = "timing_only"
 """Flag of a Result that lacks the passes beside timing, which are of one process so far."""
 NOT_ALONE = "not_alone"
@@ -60,6 +65,7 @@ class _Rank:
     stdout: BinaryIO
     due_s: float
     """On CLOCK_MONOTONIC, when its next sign of life is late."""
+    rendezvous: Path
     heard: RankEvent | None = None
     pending: bytes = b""
     is_done: bool = False
@@ -79,6 +85,7 @@ class _Failure:
     reason: str
     result: Result | None = None
     of_a_peer: bool = False
+    log_tail: str = ""
 
 
 @dataclass
@@ -198,7 +205,8 @@ def _started(spec: ProcessSpec, leader: int, undo: ExitStack) -> _Rank:
     undo.callback(os.close, exit_fd)
     os.set_blocking(events, False)
     due_s = time.monotonic() + START_S
-    return _Rank(spec.gang.rank, process, exit_fd, events, stdout, due_s)
+    place = spec.gang
+    return _Rank(place.rank, process, exit_fd, events, stdout, due_s, place.rendezvous)
 
 
 def _environment(place: contracts.GangRank) -> dict[str, str]:
@@ -232,7 +240,7 @@ def _watch(
                 _note_result(watched, rank)
             silent = [one for one in running.values() if not one.is_done]
             if not watched.failures and any(one.due_s < time.monotonic() for one in silent):
-                watched.failures.append(_hanging(silent))
+                watched.failures.append(_hanging(silent, list(running.values())))
                 return watched
             if watched.failures or not silent:
                 patience_s = SETTLE_S if watched.failures else EXIT_S
@@ -303,15 +311,30 @@ def _note_result(watched: _Watched, rank: _Rank) -> None:
         watched.failures.append(failure)
 
 
-def _hanging(running: Sequence[_Rank]) -> _Failure:
+def _hanging(silent: Sequence[_Rank], running: Sequence[_Rank]) -> _Failure:
     """The failure of the rank that is behind the others; if none is, of the one silent longest."""
-    rank = min(running, key=lambda one: (one.position, one.due_s))
+    rank = min(silent, key=lambda one: (one.position, one.due_s))
     where = "before it began"
     if rank.heard is not None:
         where = f"phase {rank.heard.progress.phase}, step {rank.heard.progress.step}"
-    alone = all(other.position > rank.position for other in running if other is not rank)
-    behind = ", behind the others" if alone and len(running) > 1 else ""
-    return _Failure(rank.number, Status.TIMEOUT, f"It hangs{behind} ({where}).")
+    alone = all(other.position > rank.position for other in silent if other is not rank)
+    behind = ", behind the others" if alone and len(silent) > 1 else ""
+    sentence = f"It hangs{behind} ({where})."
+    return _Failure(rank.number, Status.TIMEOUT, sentence, log_tail=_evidence(running))
+
+
+def _evidence(running: Sequence[_Rank]) -> str:
+    """What each rank that can still answer is doing; those that cannot are named."""
+    hang.question(running[0].rendezvous).touch()
+    answers = {one.number: hang.answer(one.rendezvous, one.number) for one in running}
+    until_s = time.monotonic() + ANSWER_S
+    while time.monotonic() < until_s and not all(path.exists() for path in answers.values()):
+        time.sleep(TICK_S)
+    told = []
+    for number, path in answers.items():
+        said = path.read_text() if path.exists() else "It does not answer.\n"
+        told.append(f"Rank {number}:\n{said[-LONGEST_TAIL // len(answers) :]}")
+    return "\n".join(told)
 
 
 def _cause(failures: Sequence[_Failure]) -> _Failure:
@@ -346,6 +369,8 @@ def _failed(spec: ProcessSpec, cause: _Failure, world: int) -> Result:
     refused = cause.status is Status.UNSUPPORTED  # it says all in one sentence
     reason = cause.reason if refused else f"Rank {cause.rank} of {world}: {cause.reason}"
     update = {"status": cause.status, "reason": contracts.line(reason), "flags": ()}
+    if cause.log_tail:
+        update["log_tail"] = cause.log_tail
     empty = Result(
         case=spec.case,
         status=cause.status,

@@ -7,6 +7,7 @@ import threading
 import time
 
 from benchmarks import contracts
+from benchmarks.measure import hang
 from benchmarks.progress_bar import ProgressBar
 
 PULSE_S = 1.0
@@ -78,6 +79,8 @@ class Reporter:
 
     def _pulse(self) -> None:
         while not self._stop.wait(PULSE_S):
+            if self._place is not None:
+                hang.answer_if_asked(self._place.rendezvous, self._place.rank)
             if not self._hangs():
                 self._send()
 

@@ -190,6 +190,11 @@ def test_a_rank_that_hangs_is_named_and_ends_all(
     assert result.status is Status.TIMEOUT
     assert result.reason.startswith("Rank 1 of 2: It hangs"), result.reason
     assert time.monotonic() - began_s < 60
+    rank_0, rank_1 = result.log_tail.split("Rank 1:")
+    assert "Collective" in rank_0, "the one that waits tells what it waits in"
+    assert "gloo:" in rank_0
+    told = "It does not answer." if fault == "stops" else "in fail"
+    assert told in rank_1
     assert not result.samples
     assert not gone_within(tmp_path, 6.0)
 
