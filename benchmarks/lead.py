@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 import os
+import random
 import selectors
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -111,41 +112,63 @@ def measured(spec: ProcessSpec, patience_s: float | None = None, silent_s: float
     """
     if spec.duet is not None:
         raise Refused("The two sides of a pair cannot be measured in turn by several processes.")
-    told: dict[bool, Result] = {}
+    told: dict[str, Result] = {}
     with ExitStack() as bar:
         shown = bar.enter_context(ProgressBar(spec.case.key)) if spec.events_fd is None else None
-        for case, devices in rounds(spec):
-            of = spec.model_copy(update={"case": case, "protocol": spec.protocol.timing_only()})
+        for part in rounds(spec):
+            timing = spec.protocol.timing_only()
+            of = spec.model_copy(update={"case": part.case, "protocol": timing})
             with (
                 tempfile.TemporaryDirectory(prefix="tl-gang-") as folder,
-                _ranks(of, devices, Path(folder), patience_s) as ranks,
+                _ranks(of, part, Path(folder), patience_s) as ranks,
             ):
                 watched = _watch(ranks, spec.events_fd, shown, silent_s)
-            result = _result(of, watched, len(devices))
-            told[case.is_of_gang] = result
-            if case.is_of_gang and result.status is not Status.OK:
+            told[part.name] = _result(of, watched, len(part.devices))
+            if part.name == GANG and told[GANG].status is not Status.OK:
                 break
-    return _finished(spec, told[True], told.get(False)).model_dump_json()
+    return _finished(spec, told).model_dump_json()
 
 
-Round = tuple[contracts.Case, Sequence[str | None]]
-"""A case, and the device of each of its ranks."""
+GANG, APART, BESIDE, SINGLE = "gang", "apart", "beside", "single"
+
+
+@dataclass(frozen=True)
+class Round:
+    """One of the measurements of a launch: a case, and the device of each of its ranks."""
+
+    name: str
+    case: contracts.Case
+    devices: Sequence[str | None]
+    exchanges: bool = True
 
 
 def rounds(spec: ProcessSpec) -> Sequence[Round]:
     """List what one launch measures: the gang, and one of its GPUs alone, without a wrapper.
 
-    Their order, and which GPU it is, change with the seed, so from replicate to replicate.
+    For an account also the GPUs beside each other, each for itself, and ddp's ranks apart, without
+    exchange. The order, and which GPU is alone, change with the seed, so with the replicate.
+
+    Raises:
+        Refused: an account is asked for and cannot be drawn up.
     """
     devices = _devices(spec)
-    gang: Round = (spec.case, devices)
+    gang = Round(GANG, spec.case, devices)
     if len(devices) == 1:
         return (gang,)
     axes = catalog.axes()
     kept = {name: set_to for name, set_to in spec.case.axes.items() if axes[name].role != "devices"}
     turn = spec.seed // 2 % len(devices)
-    alone: Round = (spec.case.model_copy(update={"axes": kept}), devices[turn : turn + 1])
-    return (gang, alone) if spec.seed % 2 == 0 else (alone, gang)
+    plain = spec.case.model_copy(update={"axes": kept})
+    single = Round(SINGLE, plain, devices[turn : turn + 1])
+    if not spec.protocol.account:
+        return (gang, single) if spec.seed % 2 == 0 else (single, gang)
+    if spec.case.axes.get("scaling") == "strong":
+        raise Refused("An account needs scaling=weak: a GPU alone would have more to do in a step.")
+    parts = [gang, single, Round(BESIDE, plain, devices)]
+    if spec.case.axes["parallel"] == "ddp":
+        parts.append(Round(APART, spec.case, devices, exchanges=False))
+    random.Random(spec.seed).shuffle(parts)
+    return parts
 
 
 def _devices(spec: ProcessSpec) -> Sequence[str | None]:
@@ -163,17 +186,18 @@ def _devices(spec: ProcessSpec) -> Sequence[str | None]:
 
 @contextmanager
 def _ranks(
-    spec: ProcessSpec, devices: Sequence[str | None], folder: Path, patience_s: float | None
+    spec: ProcessSpec, part: Round, folder: Path, patience_s: float | None
 ) -> Iterator[list[_Rank]]:
     """Start every rank; none of them, nor what they started, is left afterwards."""
     ranks: list[_Rank] = []
     with ExitStack() as undo:
         undo.callback(_kill, ranks)
-        for number, device in enumerate(devices):
+        for number, device in enumerate(part.devices):
             place = contracts.GangRank(
                 rank=number,
-                world=len(devices),
+                world=len(part.devices),
                 rendezvous=folder / "rendezvous",
+                exchanges=part.exchanges,
                 patience_s=patience_s,
             )
             own = {"device": device, "devices": None, "gang": place, "trace": None}
@@ -348,9 +372,10 @@ def _result(spec: ProcessSpec, watched: _Watched, world: int) -> Result:
     return Result.model_validate_json(watched.results[0])
 
 
-def _finished(spec: ProcessSpec, gang: Result, alone: Result | None) -> Result:
-    """The gang's Result with its scaling efficiency, where one GPU alone could be measured. It says
-    so if passes beside timing were left out."""
+def _finished(spec: ProcessSpec, told: Mapping[str, Result]) -> Result:
+    """The gang's Result with its scaling efficiency, where one GPU alone could be measured, and its
+    account, where all parts could. It says so if passes beside timing were left out."""
+    gang, alone = told[GANG], told.get(SINGLE)
     if gang.status is not Status.OK:
         return gang
     flags, samples = list(gang.flags), list(gang.samples)
@@ -361,7 +386,24 @@ def _finished(spec: ProcessSpec, gang: Result, alone: Result | None) -> Result:
         samples.append(sample("scaling_efficiency", reached / (spec.case.gpus * single)))
     elif alone is not None:
         flags.append(NOT_ALONE)
-    return gang.model_copy(update={"flags": tuple(flags), "samples": tuple(samples)})
+    update: dict[str, object] = {"flags": tuple(flags), "samples": tuple(samples)}
+    if spec.protocol.account and all(one.status is Status.OK for one in told.values()):
+        accounted = gang.replicates[0].model_copy(update={"account": _account(told)})
+        update["replicates"] = (accounted,)
+    return gang.model_copy(update=update)
+
+
+def _account(told: Mapping[str, Result]) -> contracts.Account:
+    step_s = {name: one.batch_items / one.replicates[0].synth.rate for name, one in told.items()}
+    exchange_s = told[GANG].replicates[0].exchange_s
+    of_wrapper = APART in step_s and exchange_s is not None
+    return contracts.Account(
+        single_s=step_s[SINGLE],
+        neighbours_s=step_s[BESIDE] - step_s[SINGLE],
+        wrapper_s=step_s[APART] - step_s[BESIDE] if of_wrapper else None,
+        exchange_s=exchange_s if exchange_s is not None else step_s[GANG] - step_s[BESIDE],
+        gang_s=step_s[GANG],
+    )
 
 
 def _failed(spec: ProcessSpec, cause: _Failure, world: int) -> Result:

@@ -18,7 +18,7 @@ from benchmarks.contracts.commits import (
 from benchmarks.contracts.compilation import Compilation
 from benchmarks.contracts.duet import Duet, DuetSide, Turn
 from benchmarks.contracts.efficiency import Efficiency, Use, Work
-from benchmarks.contracts.gang import PEER_GONE, GangRank, RankTimes
+from benchmarks.contracts.gang import PEER_GONE, Account, GangRank, RankTimes
 from benchmarks.contracts.job import (
     FINAL_STATES,
     FOLDER,
@@ -113,6 +113,7 @@ __all__ = [
     "MOST_COMMITS",
     "MOST_HEADS",
     "PEER_GONE",
+    "Account",
     "Agreement",
     "AttemptState",
     "Bottleneck",

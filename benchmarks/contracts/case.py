@@ -76,6 +76,8 @@ class Protocol(Contract):
     """There: hold the loss of some hundred steps from several seeds against fp32 eager."""
     efficiency: Flag = False
     """Count there what a step has to do, and what share of the device's rates it reached."""
+    account: Flag = False
+    """In each launch of a gang measure its parts by themselves too: where the scaling goes."""
     trace: Flag = False
     """Keep that profile's Chrome trace beside the result; whoever asks for it gets the profile."""
 

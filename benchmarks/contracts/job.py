@@ -96,7 +96,7 @@ class ProcessSpec(values.Contract):
         A revision of long ago may not know a switch. ``protocol.trace`` is the worker's: the
         process is told a file instead.
         """
-        off = {name for name in BESIDE if not getattr(self.protocol, name)}
+        off = {name for name in (*BESIDE, "account") if not getattr(self.protocol, name)}
         whole = self.model_copy(update={"events_fd": events_fd})
         return whole.model_dump_json(
             exclude={"protocol": off | {"trace"}}, exclude_none=True

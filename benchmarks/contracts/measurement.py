@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from benchmarks.contracts.compilation import Compilation
-from benchmarks.contracts.gang import RankTimes
+from benchmarks.contracts.gang import Account, RankTimes
 from benchmarks.contracts.profile import Input, Phases, Profile
 from benchmarks.contracts.values import (
     Contract,
@@ -173,6 +173,10 @@ class Replicate(Contract):
     """Times that the allocator had to give memory back to the driver and try again."""
     compilation: Compilation | None = None
     """What the compiler did; None where nothing was compiled."""
+    exchange_s: Number | None = None
+    """Seconds that exchange adds to a step of a gang, if its account is asked for."""
+    account: Account | None = None
+    """Of a gang, if it is asked for."""
     telemetry: dict[Literal["full", "synth"], Telemetry] = Field(default_factory=dict)
     phases: Phases | None = None
     """None where they were not asked for."""

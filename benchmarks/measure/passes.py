@@ -115,6 +115,11 @@ class Passes:
         synth = self._synth(itertools.cycle(ring), seed)
         if compilation.graphs_skipped():
             self._flags.append("cudagraphs_skipped")
+        exchange_s = None
+        if self.protocol.account and recipe.parallel == "ddp" and self._trainer.exchanges:
+            exchange_s = self.ranks.exchange_s(
+                self._trainer, itertools.cycle(ring), synth.block_steps
+            )
         retries, compiled = conditions.allocator_retries(self._device), compilation.read()
         asked = self._asked_beside(full, synth)
         timed = (full, synth)
@@ -130,6 +135,7 @@ class Passes:
             reserved_memory_b=round(reserved_b),
             allocator_retries=retries,
             compilation=compiled,
+            exchange_s=exchange_s,
             phases=also.phases,
             input=also.input,
             profile=also.profile,

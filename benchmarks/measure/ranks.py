@@ -30,6 +30,8 @@ T = TypeVar("T")
 LEAD_STEPS = loop.RUN_AHEAD
 """Steps at the start of a block that do not count: the device's queue is empty before them."""
 _OF_A_PEER = re.compile(r"gloo|NCCL|[Cc]onnection (closed|reset|refused)|Broken pipe|TCPStore")
+ACCOUNT_TURNS = 5
+"""Times that two blocks with exchange and two without are timed."""
 GONE = "Another rank of the gang went away."
 _SEEDS_APART = 100_003
 """Between the seeds that ranks draw random numbers from."""
@@ -51,6 +53,15 @@ class Solo:
     ) -> loop.TimedPass:
         """As `loop.run`."""
         return loop.run(trainer, feed, enough, clock)
+
+    def exchange_s(
+        self,
+        trainer: Trainer,  # noqa: ARG002 - of a gang
+        feed: Iterator[Sequence[Tensor]],  # noqa: ARG002
+        block_steps: int,  # noqa: ARG002
+    ) -> float:
+        """Return the seconds that exchange adds to a step."""
+        return 0.0
 
     def most(self, value: float) -> float:
         """Return the largest of all ranks' values."""
@@ -133,6 +144,23 @@ class Gang(Solo):
                 over = enough(blocks.times) or over
             over = self._as_rank_0(over)
         return self._joined(trainer, blocks, timed)
+
+    def exchange_s(
+        self, trainer: Trainer, feed: Iterator[Sequence[Tensor]], block_steps: int
+    ) -> float:
+        """Return the seconds that exchange adds to a step: blocks with and without it in turn."""
+        seconds = {True: 0.0, False: 0.0}
+        for exchanges in (True, False, False, True) * ACCOUNT_TURNS:
+            trainer.exchanges = exchanges
+            drain(trainer.device)
+            self.meet()
+            timed = loop.run(
+                trainer, feed, _after(block_steps), run_ahead=LEAD_STEPS, uncounted=LEAD_STEPS
+            )
+            steps, _ = _counted(timed)
+            seconds[exchanges] += self.most(math.fsum(steps.step))
+        trainer.exchanges = True
+        return (seconds[True] - seconds[False]) / (2 * ACCOUNT_TURNS * block_steps)
 
     def meet(self) -> None:
         """Wait until all ranks are here."""

@@ -176,6 +176,7 @@ class _Session:
         item = workload_module.load(self._case.workload).entry.item
         if spec.gang is not None:
             trainer.passed = self._reporter.passed
+            trainer.exchanges = spec.gang.exchanges
         passes = self._passes(trainer, f"{item}/s", spec.trace, partial(protocol_after, spec))
         build_s = time.perf_counter() - from_s
         replicate = passes.replicate(spec.seed, self._startup.import_s, build_s)

@@ -46,6 +46,8 @@ class Trainer:
         self._drop_gradients = not recipe.keep_gradients
         self.passed: Callable[[], None] = lambda: None
         """Called where all ranks of a gang pass: before a step, and before a backward pass."""
+        self.exchanges = True
+        """False: gradients of `parallel=ddp` stay in their rank."""
         self._forward = self._loss
         if recipe.compile_options is not None:
             self._forward = torch.compile(self._loss, **_compile_options(recipe))
@@ -89,9 +91,14 @@ class Trainer:
         return loss.detach()
 
     def _gradients(self, batch: Batch) -> Tensor:
-        loss = self._ahead(batch)
-        self._backward(loss)
-        return loss
+        if self.exchanges:
+            loss = self._ahead(batch)
+            self._backward(loss)
+            return loss
+        with wrappers.exchanging(self.recipe.parallel, self._wrapped, last=False):
+            loss = self._ahead(batch)
+            self._backward(loss)
+            return loss
 
     def _accumulated(self, batch: Batch) -> Tensor:
         """Forward and backward, part by part; returns the mean of the parts' losses.
@@ -102,7 +109,7 @@ class Trainer:
         share = 1 / self._parts
         losses: list[Tensor] = []
         for part in zip(*(tensor.chunk(self._parts) for tensor in batch), strict=True):
-            last = len(losses) == self._parts - 1
+            last = self.exchanges and len(losses) == self._parts - 1
             with wrappers.exchanging(self.recipe.parallel, self._wrapped, last=last):
                 loss = self._ahead(part, share)
                 self._backward(loss)

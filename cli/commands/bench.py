@@ -82,6 +82,9 @@ def bench(
             "hundred steps, which takes minutes.",
         ),
     ] = None,
+    account: Annotated[
+        bool, typer.Option("--account", help="Of several GPUs: where their scaling goes.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Measure one case on this machine, without a service, and print what limits it.
@@ -98,7 +101,7 @@ def bench(
     if trace is not None and (why := trace_file.fault(trace)):
         raise Stop(why)
     profiled = profile or trace is not None
-    requested = {"efficiency": True, "phases": profiled, "profile": profiled}
+    requested = {"efficiency": True, "phases": profiled, "profile": profiled, "account": account}
     requested |= {"parity": parity is not None, "long_parity": parity is Length.LONG}
     update: dict[str, object] = {switch: True for switch, on in requested.items() if on}
     if replicates:

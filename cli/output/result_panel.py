@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from benchmarks.contracts import (
+    Account,
     Memory,
     Operation,
     Profile,
@@ -22,7 +23,7 @@ from benchmarks.diagnosis.module_times import odd_one
 from benchmarks.diagnosis.roofline import Ceilings, placed
 from benchmarks.terminal import printable
 from cli.output.console import Console
-from service.analysis.summary import summarise
+from service.analysis.summary import summarise, summarise_values
 from service.wording import formats
 
 
@@ -71,6 +72,8 @@ def _facts(result: Result) -> list[tuple[str, str]]:
         facts += [("try", suggestion.sentence) for suggestion in result.verdict.suggestions]
     facts += _profiled(result)
     facts += _beside(result)
+    if accounts := [one.account for one in result.replicates if one.account]:
+        facts.append(("account", _account(accounts)))
     if result.padding is not None:
         facts.append(("padding", f"{result.padding:.0%} of a step's input"))
     if result.batches_tried:
@@ -163,6 +166,27 @@ def _beside(result: Result) -> list[tuple[str, str]]:
     if result.efficiency is not None:
         lines.append(("efficiency", formats.efficiency(result.efficiency)))
     return lines
+
+
+def _account(accounts: Sequence[Account]) -> str:
+    """A step from one GPU alone to the gang, each part with its interval over the launches."""
+    parts = {
+        "alone": [one.single_s for one in accounts],
+        "neighbours": [one.neighbours_s for one in accounts],
+        "wrapper": [one.wrapper_s for one in accounts if one.wrapper_s is not None],
+        "exchange": [one.exchange_s for one in accounts],
+        "residual": [one.residual_s for one in accounts],
+    }
+    told = [f"{_with_interval(values)} {name}" for name, values in parts.items() if values]
+    return f"{', '.join(told)}: {_with_interval([one.gang_s for one in accounts])} a step"
+
+
+def _with_interval(values: Sequence[float]) -> str:
+    summary = summarise_values(values)
+    text = formats.quantity(summary.value, "s")
+    if summary.high is None:
+        return text
+    return f"{text} ± {formats.quantity(summary.high - summary.value, 's')}"
 
 
 def _batches(result: Result) -> str:

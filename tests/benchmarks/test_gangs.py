@@ -34,6 +34,8 @@ BRIEF = Protocol(
     settle_max_s=0.0,
 )
 PATIENCE_S, SILENT_S = 3.0, 8.0
+SLOW_S = 0.05
+"""The delay that the model below puts into each exchange of gradients."""
 MODEL = """
 import os
 import signal
@@ -46,7 +48,7 @@ from torch.utils.data import TensorDataset
 from benchmarks.workload import Recipe
 
 PRESETS = {"tiny": {"batch": 8}}
-FAULT, AT = os.environ["FAULT"], 20
+FAULT, AT, SLOW_S = os.environ["FAULT"], 20, 0.05
 steps = 0
 
 
@@ -56,6 +58,25 @@ def loss(model, batch):
     if os.environ["RANK"] == "1" and steps >= AT:
         fail()
     return model(batch[0]).square().mean()
+
+
+if FAULT == "exchanges slowly":
+    import torch.nn.parallel.distributed as ddp
+
+    class Slow(ddp.DistributedDataParallel):
+        def __init__(self, *args, **more):
+            super().__init__(*args, **more)
+            self.register_comm_hook(None, wait)
+
+    def wait(_, bucket):
+        time.sleep(SLOW_S)
+        future = torch.futures.Future()
+        future.set_result(bucket.buffer())
+        return future
+
+    from benchmarks.measure import wrappers
+
+    wrappers.DistributedDataParallel = Slow
 
 
 def fail():
@@ -227,11 +248,11 @@ def test_order_and_place_of_one_gpu_alone_change_from_launch_to_launch() -> None
     for seed in range(4):
         update = {"seed": seed, "devices": ("cuda:0", "cuda:1", "cuda:2")}
         told.append(lead.rounds(asked.model_copy(update=update)))
-    first = [[case.is_of_gang for case, _ in one] for one in told]
-    assert first == [[True, False], [False, True]] * 2
-    alone = [(case, devices) for one in told for case, devices in one if not case.is_of_gang]
-    assert {tuple(case.axes.items()) for case, _ in alone} == {(("precision", "bf16"),)}
-    assert [devices for _, devices in alone] == [("cuda:0",)] * 2 + [("cuda:1",)] * 2
+    names = [[part.name for part in one] for one in told]
+    assert names == [["gang", "single"], ["single", "gang"]] * 2
+    alone = [part for one in told for part in one if not part.case.is_of_gang]
+    assert {tuple(part.case.axes.items()) for part in alone} == {(("precision", "bf16"),)}
+    assert [part.devices for part in alone] == [("cuda:0",)] * 2 + [("cuda:1",)] * 2
     single = catalog.normalise(Case(workload="unet", axes={"parallel": "ddp"}))
     assert len(lead.rounds(ProcessSpec(case=single))) == 1
 
@@ -441,6 +462,48 @@ def test_passes_beside_timing_are_left_out_and_the_result_says_so() -> None:
     assert result.status is Status.OK, result.reason
     assert lead.ONE_PROCESS_ONLY in result.flags
     assert result.parity is None
+
+
+def accounted(asked: ProcessSpec) -> ProcessSpec:
+    protocol = asked.protocol.model_copy(update={"account": True})
+    return asked.model_copy(update={"protocol": protocol})
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp2"])
+def test_an_account_has_its_parts_in_another_order_each_launch(parallel: str) -> None:
+    asked = accounted(spec("nanogpt", parallel=parallel))
+    told = [lead.rounds(asked.model_copy(update={"seed": seed})) for seed in range(6)]
+    expected = {"gang", "single", "beside"} | ({"apart"} if parallel == "ddp" else set())
+    assert all({part.name for part in one} == expected for one in told)
+    assert len({tuple(part.name for part in one) for one in told}) > 1
+    for one in told:
+        parts = {part.name: part for part in one}
+        assert len(parts["single"].devices) == 1
+        assert len(parts["beside"].devices) == len(parts["gang"].devices) == 2
+        assert parts["beside"].case == parts["single"].case
+        assert [part.name for part in one if not part.exchanges] == (
+            ["apart"] if parallel == "ddp" else []
+        )
+
+
+def test_an_account_of_strong_scaling_is_refused() -> None:
+    with pytest.raises(catalog.Refused, match="An account needs scaling=weak"):
+        lead.rounds(accounted(spec("nanogpt", scaling="strong")))
+
+
+def test_an_account_finds_an_exchange_that_was_made_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hook that waits in every exchange of gradients is a delay in communication alone."""
+    monkeypatch.setenv("FAULT", "exchanges slowly")
+    result = measured(accounted(spec()))
+    assert result.status is Status.OK, result.reason
+    account = result.replicates[0].account
+    assert account is not None
+    assert account.wrapper_s is not None
+    assert account.exchange_s > 0.8 * SLOW_S
+    assert account.exchange_s > 2 * abs(account.wrapper_s), "the delay is in no other part"
+    parts = (account.single_s, account.neighbours_s, account.wrapper_s, account.exchange_s)
+    assert sum(parts) + account.residual_s == pytest.approx(account.gang_s)
+    assert abs(account.residual_s) < 0.5 * account.exchange_s
 
 
 def test_a_gang_of_more_gpus_than_offered_is_refused() -> None:

@@ -2,8 +2,8 @@
 
 Each run appends its raw row there.
 
-Bars: storm, zombies, power, takeover, mutants, killed, bisected; ``all`` shows each of them. A
-storm's seed is printed; ``--seed`` brings its plan of faults again. Exit code 1 if anything went
+Bars: storm, zombies, power, takeover, mutants, killed, bisected, gangs; ``all`` shows each of them.
+A storm's seed is printed; ``--seed`` brings its plan of faults again. Exit code 1 if anything went
 wrong that must not.
 """
 
@@ -140,6 +140,13 @@ def bisections(database: str, arguments: argparse.Namespace) -> dict[str, Any]:
     return {"database": database, **json.loads(done.stdout)}
 
 
+def gangs(database: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """200 strikes at ranks, lead, worker, service and network of gangs."""
+    command = [sys.executable, "-m", "trials.chaos.gangs", "--seed", str(arguments.seed)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    return {"database": database, **json.loads(done.stdout)}
+
+
 BARS: dict[str, tuple[Callable[[str, argparse.Namespace], dict[str, Any]], tuple[str, ...]]] = {
     "storm": (storm, ("sqlite", "postgresql")),
     "zombies": (awakenings, ("sqlite", "postgresql")),
@@ -148,6 +155,7 @@ BARS: dict[str, tuple[Callable[[str, argparse.Namespace], dict[str, Any]], tuple
     "mutants": (mutants, ("sqlite",)),
     "killed": (kills, ("pid_namespace", "process_group")),
     "bisected": (bisections, ("sqlite",)),
+    "gangs": (gangs, ("sqlite",)),
 }
 
 

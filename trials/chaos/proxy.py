@@ -27,6 +27,8 @@ class Trouble:
     """The request comes once more, up to `LATEST_S` later."""
     late: float = 0.0
     """The request waits a moment."""
+    cut: float = 0.0
+    """The request never comes, and the connection is closed."""
     half_open: float = 0.0
     """The answer is thrown away, and the connection stays open."""
 
@@ -112,6 +114,8 @@ class Proxy:
         self.faults[fate] += 1
         if fate == "late":
             await asyncio.sleep(self._random.uniform(0.0, 0.5))
+        if fate == "cut":
+            return False
         port = self._random.choice(self._ports)
         if fate == "twice":
             wait_s = self._random.uniform(0.0, LATEST_S)
@@ -133,7 +137,7 @@ class Proxy:
 
     def _fate(self) -> str:
         trouble, draw = self.trouble, self._random.random()
-        for name in ("drop", "twice", "late", "half_open"):
+        for name in ("drop", "twice", "late", "half_open", "cut"):
             draw -= getattr(trouble, name)
             if draw < 0:
                 return name

@@ -1,0 +1,25 @@
+"""The short form of `python -m trials.chaos gangs`: a gang whose processes are killed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from trials.chaos.replica import environment
+
+VICTIMS = ("rank 1", "service", "worker")
+
+
+def test_a_gang_that_is_struck_gives_its_lease_back_and_leaves_nothing() -> None:
+    """Rank, service and worker; then one gang that nobody strikes has its result."""
+    command = [sys.executable, "-m", "trials.chaos.gangs", "--seed", "5"]
+    told = ["--kills", str(len(VICTIMS)), "--victims", *VICTIMS]
+    done = subprocess.run(
+        [*command, *told], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    row = json.loads(done.stdout)
+    assert row["violations"] == []
+    assert row["by_victim"] == dict.fromkeys(VICTIMS, 1)
+    assert row["reasons"], "a rank that was killed is named"
