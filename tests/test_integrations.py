@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import check_jsonschema
 import jsonschema
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -119,3 +121,66 @@ def test_options_are_those_of_the_command_line(path: str) -> None:
     options = set(re.findall(r"(?<!\S)--[a-z-]{2,}", text))
     assert len(options) > 4
     assert options <= set(re.findall(r"--[a-z-]+", gate))
+
+
+@pytest.mark.parametrize("name", ["worker", "gang"])
+def test_the_manifests_are_valid_by_kubernetes_schemas(name: str) -> None:
+    """The schemas come with a package; strict: a key that they do not know is a mistake."""
+    [manifest] = documents(f"kubernetes/{name}.yaml")
+    newest = kubernetes_validate.latest_version()
+    kubernetes_validate.validate(manifest, newest, strict=True)
+    [container] = manifest["spec"]["template"]["spec"]["containers"]
+    container["volumeMount"] = container.pop("volumeMounts")
+    with pytest.raises(kubernetes_validate.ValidationError, match="volumeMount"):
+        kubernetes_validate.validate(manifest, newest, strict=True)
+
+
+def test_a_gangs_pod_offers_as_many_gpus_as_it_asks_for() -> None:
+    [manifest] = documents("kubernetes/gang.yaml")
+    [container] = manifest["spec"]["template"]["spec"]["containers"]
+    offered = after(container["args"], "--gpus").split(",")
+    assert len(offered) == container["resources"]["limits"]["nvidia.com/gpu"]
+    [kustomization] = documents("kubernetes/kustomization.yaml")
+    for name in kustomization["resources"]:
+        assert (INTEGRATIONS / "kubernetes" / name).exists()
+
+
+ALLOCATION = {"THROUGHLINE_URL": "http://x", "SLURMD_NODENAME": "n7", "SLURM_GPUS_ON_NODE": "4"}
+
+
+def batch(tmp_path: Path, program: str, **variables: str) -> subprocess.Popen[str]:
+    path = tmp_path / "throughline"
+    path.write_text(f"#!/bin/bash\n{program}\n")
+    path.chmod(0o755)
+    return subprocess.Popen(
+        ["bash", str(INTEGRATIONS / "slurm" / "worker.sbatch")],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_an_allocation_offers_its_gpus_under_its_nodes_name(tmp_path: Path) -> None:
+    program = 'echo "$* $THROUGHLINE_WORKER_NAME $THROUGHLINE_GPUS"; exit 3'
+    ran = batch(tmp_path, program, **ALLOCATION)
+    assert ran.communicate(timeout=20)[0] == "worker --once slurm-n7 0,1,2,3\n"
+    assert ran.returncode == 3
+    ran = batch(tmp_path, program, **ALLOCATION | {"SLURM_GPUS_ON_NODE": "1"})
+    assert ran.communicate(timeout=20)[0] == "worker --once slurm-n7 \n"
+    ran = batch(tmp_path, program)
+    assert "set the address of the service" in ran.communicate(timeout=20)[1]
+    assert ran.returncode != 0
+
+
+def test_an_allocation_whose_time_is_up_asks_the_worker_twice(tmp_path: Path) -> None:
+    program = """
+    trap 'echo asked; asked=$((asked + 1)); [ $asked = 2 ] && exit 130' TERM
+    echo works
+    while :; do sleep 0.05; done"""
+    ran = batch(tmp_path, program, **ALLOCATION, THROUGHLINE_FINISH_S="0.3")
+    assert ran.stdout is not None
+    assert ran.stdout.readline() == "works\n"
+    ran.send_signal(signal.SIGTERM)
+    assert ran.communicate(timeout=20)[0] == "asked\nasked\n"
+    assert ran.returncode == 130

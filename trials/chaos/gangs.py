@@ -36,7 +36,7 @@ from worker.child.guard import PR_SET_CHILD_SUBREAPER
 NAME = "ganged"
 BACK_S, GONE_S, LIMIT_S = 30.0, 10.0, 240.0
 """Longest time until a lease is back, until no process is left, and for anything else."""
-LEASE_S = 10.0
+LEASE_S = 20.0
 VICTIMS = ("rank 0", "rank 1", "frozen rank", "lead", "worker", "service", "network")
 CASE = {"workload": "trials.chaos.two_layers:build", "preset": "tiny"}
 GANG = {"gpus": "2", "parallel": "ddp"}
@@ -124,9 +124,9 @@ class Trial:
             if victim == "worker":  # started again at once, it is given the same lease
                 now = {one.pid for one in self._ranks()}
                 return bool(now) and not now & {one.pid for one in ranks}
-            if keeps:
-                return self._progresses(struck_s) and all(one.is_running() for one in ranks)
             over = told["state"] in FINAL_STATES or told["state"] == JobState.QUEUED
+            if keeps and all(one.is_running() for one in ranks):
+                return self._progresses(struck_s)
             return over or told["attempt"] != attempt
 
         took_s = _until(is_back, LIMIT_S) - struck_s
