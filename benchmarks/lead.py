@@ -133,7 +133,7 @@ GANG, APART, BESIDE, SINGLE = "gang", "apart", "beside", "single"
 
 
 @dataclass(frozen=True)
-class Round:
+class Part:
     """One of the measurements of a launch: a case, and the device of each of its ranks."""
 
     name: str
@@ -142,7 +142,7 @@ class Round:
     exchanges: bool = True
 
 
-def rounds(spec: ProcessSpec) -> Sequence[Round]:
+def rounds(spec: ProcessSpec) -> Sequence[Part]:
     """List what one launch measures: the gang, and one of its GPUs alone, without a wrapper.
 
     For an account also the GPUs beside each other, each for itself, and ddp's ranks apart, without
@@ -152,21 +152,21 @@ def rounds(spec: ProcessSpec) -> Sequence[Round]:
         Refused: an account is asked for and cannot be drawn up.
     """
     devices = _devices(spec)
-    gang = Round(GANG, spec.case, devices)
+    gang = Part(GANG, spec.case, devices)
     if len(devices) == 1:
         return (gang,)
     axes = catalog.axes()
     kept = {name: set_to for name, set_to in spec.case.axes.items() if axes[name].role != "devices"}
     turn = spec.seed // 2 % len(devices)
     plain = spec.case.model_copy(update={"axes": kept})
-    single = Round(SINGLE, plain, devices[turn : turn + 1])
+    single = Part(SINGLE, plain, devices[turn : turn + 1])
     if not spec.protocol.account:
         return (gang, single) if spec.seed % 2 == 0 else (single, gang)
     if spec.case.axes.get("scaling") == "strong":
         raise Refused("An account needs scaling=weak: a GPU alone would have more to do in a step.")
-    parts = [gang, single, Round(BESIDE, plain, devices)]
+    parts = [gang, single, Part(BESIDE, plain, devices)]
     if spec.case.axes["parallel"] == "ddp":
-        parts.append(Round(APART, spec.case, devices, exchanges=False))
+        parts.append(Part(APART, spec.case, devices, exchanges=False))
     random.Random(spec.seed).shuffle(parts)
     return parts
 
@@ -186,7 +186,7 @@ def _devices(spec: ProcessSpec) -> Sequence[str | None]:
 
 @contextmanager
 def _ranks(
-    spec: ProcessSpec, part: Round, folder: Path, patience_s: float | None
+    spec: ProcessSpec, part: Part, folder: Path, patience_s: float | None
 ) -> Iterator[list[_Rank]]:
     """Start every rank; none of them, nor what they started, is left afterwards."""
     ranks: list[_Rank] = []

@@ -27,6 +27,11 @@ class Length(StrEnum):
     LONG = "long"
 
 
+Account = Annotated[
+    bool, typer.Option("--account", help="Of several GPUs: where their scaling goes.")
+]
+
+
 class BenchCommand(TyperCommand):
     """A command whose ``--parity`` may stand alone, wherever it stands: it is short then."""
 
@@ -82,9 +87,7 @@ def bench(
             "hundred steps, which takes minutes.",
         ),
     ] = None,
-    account: Annotated[
-        bool, typer.Option("--account", help="Of several GPUs: where their scaling goes.")
-    ] = False,
+    account: Account = False,
     as_json: options.Json = False,
 ) -> None:
     """Measure one case on this machine, without a service, and print what limits it.
