@@ -13,7 +13,7 @@ much more. Five steps each of SYNTH and FULL of the `tiny` presets on a CPU have
 
 
 class ArtifactKind(StrEnum):
-    """What a file is; it is packed with gzip."""
+    """The kind of file; it is packed with gzip."""
 
     TRACE = "trace"
     """The profiler's, in Chrome's JSON."""

@@ -348,7 +348,7 @@ def _hanging(silent: Sequence[_Rank], running: Sequence[_Rank]) -> _Failure:
 
 
 def _evidence(running: Sequence[_Rank]) -> str:
-    """What each rank that can still answer is doing; those that cannot are named."""
+    """Ask each rank for what it is doing; those that cannot answer are named."""
     hang.question(running[0].rendezvous).touch()
     answers = {one.number: hang.answer(one.rendezvous, one.number) for one in running}
     until_s = time.monotonic() + ANSWER_S

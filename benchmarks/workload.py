@@ -153,7 +153,7 @@ class Recipe:
     gpus: int = 1
     """Ranks, each with a GPU of its own, that train this model together."""
     parallel: str = "none"
-    """How they share it, as the axis of that name says."""
+    """The way of sharing: a value of the axis of that name."""
     strong_scaling: bool = False
     """The ranks share the batch that one GPU would have; else each has as many samples."""
     reshard: bool = True

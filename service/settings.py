@@ -84,7 +84,7 @@ class Settings(BaseSettings):
     """Folder of traces and logs, or ``s3://bucket/prefix``; without it a folder beside the
     database."""
     artifacts_direct: bool = False
-    """Whether readers fetch them from the bucket itself, by addresses that are good for minutes."""
+    """True: readers fetch them from the bucket itself, by addresses that are good for minutes."""
     traces_days: Annotated[int, Field(ge=0, le=36_500)] = 90
     """For how many days traces are kept; 0: for good."""
     logs_days: Annotated[int, Field(ge=0, le=36_500)] = 30

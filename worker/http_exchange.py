@@ -51,7 +51,7 @@ class Bounds:
     goes_on: GoesOn = always
     """Asked while it runs; false ends it."""
     follows: bool = False
-    """Whether an answer may name another address, which is then asked without the token."""
+    """True: an answer may name another address, which is then asked without the token."""
 
 
 class Exchange:

@@ -1,4 +1,4 @@
-"""Whether `parallel=ddp` exchanges gradients beside the backward pass.
+"""Exchanges the gradients of `parallel=ddp` beside the backward pass, or after it.
 
 Compiled, torch breaks the graph where a bucket ends, so that it can be sent: better overlap, less
 fusion. Without overlap one bucket holds all gradients, and the graph stays whole.

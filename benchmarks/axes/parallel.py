@@ -1,4 +1,4 @@
-"""How the ranks of a gang share a model: torch's own ways; ddp with `gpus=1` is the wrapper alone.
+"""Shares a model among the ranks of a gang in torch's own ways; ddp of one GPU is its wrapper.
 
 DistributedDataParallel has its defaults: rank 0's buffers (of batch norm) are sent to all before
 each forward pass. The other ways leave each rank its own.

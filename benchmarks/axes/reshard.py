@@ -1,4 +1,4 @@
-"""Whether a rank of `parallel=fsdp2` gives a block's weights back between forward and backward."""
+"""Gives weights back between forward and backward with `parallel=fsdp2`, or keeps them."""
 
 from dataclasses import replace
 

@@ -60,7 +60,7 @@ class ListedRange(CommitRange):
     reason: values.Line = ""
     """Why there are none."""
     passing: bool = False
-    """Whether the reason may pass, as of an index that is away: it is asked again for a while."""
+    """True for a reason that may pass, as an index that is away: it is asked for again a while."""
 
     @model_validator(mode="after")
     def _leads_to_the_bad_one(self) -> Self:

@@ -1,4 +1,4 @@
-"""How the ranks of a gang share a model and its gradients.
+"""Shares a model and its gradients among the ranks of a gang.
 
 Most of torch.distributed is imported where it is used: it takes seconds to load.
 """

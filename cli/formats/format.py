@@ -65,7 +65,7 @@ class FormatRead:
     losses: tuple[Loss, ...]
     """What the format cannot say, in the order of `Loss`."""
     notes: tuple[str, ...]
-    """What gave no point, or was thinned, one clause each."""
+    """A clause for each kind of thing that gave no point, or was thinned."""
 
 
 @dataclass(frozen=True)
@@ -79,5 +79,5 @@ class Reading:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What gave no point, or was thinned, so far."""
+        """Counts of what gave no point, or was thinned, so far."""
         return self.source.notes

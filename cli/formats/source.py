@@ -33,7 +33,7 @@ class Source:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What gave no point, or was thinned, one clause each."""
+        """A clause for each kind of thing that gave no point, or was thinned."""
         return tuple(f"{count:,} {what}" for what, count in self.tally.items())
 
     @cached_property

@@ -32,7 +32,7 @@ class SideDifference:
     high: float | None
     """95 % interval: over revisions, and so over nights; None where there are too few."""
     is_called: bool
-    """Whether it is more than chance and `LEAST`."""
+    """True for more than chance and `LEAST`."""
     pairs: int
     """Revisions that both sides measured; 0 where the sides were compared as wholes."""
 

@@ -76,7 +76,7 @@ class StepBesideDrift:
     level: float
     """ln of the level at the first revision that shows the step, without it."""
     slope: float
-    """What the level drifts with each revision."""
+    """Drift of the level with each revision."""
 
     def at(self, revision: float) -> float:
         """Give the level at a revision without the step; the first that shows it is 0."""

@@ -29,7 +29,7 @@ class CellRow:
 
 @dataclass(frozen=True, slots=True)
 class CellRows:
-    """What moved, what did not, and the scale that both are drawn on."""
+    """The cases that moved, those that did not, and the scale that both are drawn on."""
 
     moved: tuple[CellRow, ...]
     still: CellRow | None

@@ -180,7 +180,7 @@ def _changes_between(
     without: Collection[str],
     hardware: Collection[str],
 ) -> list[float]:
-    """How far series on such hardware moved between two revisions, by their newest points there."""
+    """Moves of series on such hardware between two revisions, by their newest points there."""
     point, series = models.Point, models.SeriesRow
     rows = session.execute(select(series.id, series.comparability).where(series.metric == metric))
     others = [

@@ -43,7 +43,7 @@ class MatrixRow:
 
 @dataclass(frozen=True, slots=True)
 class SettingEffect:
-    """What one setting does to throughput, over pairs of cases that differ in nothing else."""
+    """Effect of one setting on throughput, over pairs of cases that differ in nothing else."""
 
     setting: Setting
     ratio: float
@@ -64,7 +64,7 @@ class LadderStep:
     """Over the step before; None for the first."""
     start: float
     end: float
-    """Where its bar begins and ends, as shares of the largest throughput."""
+    """Begin and end of its bar, as shares of the largest throughput."""
 
 
 def heat_map(

@@ -230,7 +230,7 @@ def series_of_case(
 
 
 def values_of(session: Session, name: str, result_ids: Sequence[str]) -> dict[str, float]:
-    """What results say of one metric, by their ids; those above zero."""
+    """Values of one metric by the ids of their results; those above zero."""
     of = models.Point
     query = select(of.result_id, of.value).join(
         models.SeriesRow, models.SeriesRow.id == of.series_id

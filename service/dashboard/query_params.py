@@ -133,7 +133,7 @@ class ExploreAddress(Address):
 
 
 class MatrixAddress(Address):
-    """What the matrix shows of each case, on which hardware, and the workload looked at closely."""
+    """Choice of a value for each case, of hardware, and of the workload looked at closely."""
 
     show: Literal["throughput", "speedup", "memory", "verdict", "change"] = "speedup"
     hardware: Short = ""

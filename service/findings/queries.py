@@ -66,7 +66,7 @@ def load_finding(session: Session, finding_id: str) -> FindingView:
 
 
 def _narrowed(session: Session, row: FindingRow) -> NarrowedRange | None:
-    """Where the change of its first series lies now; None if that is where the finding lies."""
+    """Place of its first series' change by now; None if the finding lies there too."""
     first = FindingSeries.finding_id == row.id, FindingSeries.place == 0
     query = (
         select(ChangeRow.last_good, ChangeRow.first_bad)

@@ -26,7 +26,7 @@ DAY = timedelta(days=1)
 ENVIRONMENTS = 200
 """Of each side, whose facts are read."""
 FEW = 5
-"""What has more values on one side is a reading, and no setting."""
+"""More values than these on one side make a fact a reading, and no setting."""
 ABSENT: frozenset[str | None] = frozenset({None})
 
 

@@ -241,7 +241,7 @@ class FindingView:
     """The one that it was opened for, which the attribution is about, first."""
     events: tuple[FindingEventView, ...]
     narrowed: NarrowedRange | None = None
-    """Where its history puts the change by now, if that is elsewhere than what was measured again
+    """Place of the change by its history of now, if that is elsewhere than what was measured again
     side by side: idle workers measure the commits between."""
 
 

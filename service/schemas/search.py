@@ -13,6 +13,6 @@ class SearchHit(Document):
     kind: Literal["finding", "revision", "series", "run"]
     title: str
     said: str
-    """What tells it apart from others of this title; may be empty."""
+    """Tells it apart from others of this title; may be empty."""
     page: str
     """The path of its page."""

@@ -174,7 +174,7 @@ def _uvs_own_index() -> str:
 
 
 def _settings_of_uv(said: Mapping[str, str]) -> list[bytes]:
-    """What uv's own files of settings say; they may name an index too."""
+    """Settings in uv's own files; they may name an index too."""
     own = Path(said.get("XDG_CONFIG_HOME") or Path(said.get("HOME", "/")) / ".config")
     places = [own / "uv" / "uv.toml", Path("/etc/uv/uv.toml")]
     if "UV_CONFIG_FILE" in said:

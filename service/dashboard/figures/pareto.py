@@ -18,7 +18,7 @@ class ParetoCase:
     gain: float
     cost: float
     best: bool
-    """Whether no other case is as fast for less."""
+    """True if no other case is as fast for less."""
 
 
 def pareto(
