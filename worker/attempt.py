@@ -59,7 +59,7 @@ class Attempt:
         self._trace = trace
 
     def artifacts(self, result: contracts.Result) -> dict[ArtifactKind, bytes]:
-        """Files that follow ``result``: the trace, and the log of a failure that has only its end."""
+        """Files after ``result``: the trace, and the log of a failure that has only its end."""
         files = {ArtifactKind.TRACE: self._trace} if self._trace else {}
         cut = len(self._log.strip()) > len(result.log_tail.encode())
         if result.status is not contracts.Status.OK and cut:
