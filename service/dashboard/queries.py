@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pydantic import ValidationError
-from sqlalchemy import and_, case, func, or_, select, true, tuple_
+from sqlalchemy import ColumnElement, and_, case, func, or_, select, true, tuple_
 from sqlalchemy.orm import Session
 
 from benchmarks import contracts
@@ -24,6 +24,8 @@ MOST_METRICS = 200
 """Names that a page offers: a result has so many metrics at most, of which the catalog knows 20."""
 DAY = timedelta(hours=24)
 ACTIVE = (contracts.JobState.LEASED.value, contracts.JobState.RUNNING.value)
+_IS_QUEUED = models.Job.state == contracts.JobState.QUEUED
+_FOR_ANY = models.Job.kept_for.is_(None)
 
 
 def active_jobs(session: Session, limit: int = 20) -> list[JobView]:
@@ -154,6 +156,27 @@ def doing(session: Session) -> dict[str, str]:
     query = select(models.Attempt.worker, models.Job.id).join(models.Job, and_(*latest))
     rows = session.execute(query.where(models.Job.state.in_(ACTIVE)))
     return {name: job_id for name, job_id in rows}  # noqa: C416 - as above
+
+
+def could_take(worker: str) -> tuple[ColumnElement[bool], ...]:
+    """Conditions on queued jobs that a worker's labels meet, without those kept for another."""
+    pair = models.Eligibility
+    own = select(pair.requires).where(pair.worker == worker)
+    return (_IS_QUEUED, models.Job.requires.in_(own), _FOR_ANY | (models.Job.kept_for == worker))
+
+
+def queued_for(session: Session) -> dict[str, int]:
+    """Count the queued jobs that each worker could take, by the worker's name."""
+    job, pair = models.Job, models.Eligibility
+    kept = job.requires, job.kept_for
+    sets = select(*kept, func.count().label("jobs")).where(_IS_QUEUED).group_by(*kept).subquery()
+    query = (
+        select(pair.worker, func.sum(sets.c.jobs))
+        .join(sets, sets.c.requires == pair.requires)
+        .where(sets.c.kept_for.is_(None) | (sets.c.kept_for == pair.worker))
+        .group_by(pair.worker)
+    )
+    return {worker: int(jobs) for worker, jobs in session.execute(query)}
 
 
 def last_slots(session: Session) -> dict[str, datetime]:

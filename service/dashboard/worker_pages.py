@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from statistics import fmean, median
+from statistics import median
 
 import orjson
 from fastapi import Request
@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.catalog.duration import expected_s
 from benchmarks.catalog.metrics import METRICS
-from benchmarks.contracts import JobSpec, JobState
+from benchmarks.contracts import JobSpec
 from service import findings
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import LeaseTerms, Now
@@ -28,7 +28,7 @@ from service.dashboard.sparkline import sparkline
 from service.errors import NotFound
 from service.jobs import workers
 from service.jobs.types import Terms
-from service.models import FindingRow, Job, LabelSet, ResultRow
+from service.models import FindingRow, Job, Point, ResultRow, SeriesRow
 
 router = rendering.page_router(rendering.COUNTED)
 
@@ -37,26 +37,23 @@ LEASES_UNSEEN = 3
 REMEMBERED = timedelta(days=30)
 """Of the results whose readings are shown."""
 RESULTS = 40
-MOST_WAITING = 500
-"""Queued jobs whose time is added up."""
+MOST_TIMED = 500
+"""Queued jobs of a worker whose time is added up."""
 DEVICE = ("sm_clock", "power")
-"""Metrics that say how the device was."""
+"""Metrics that say how the device was; each case has its own usual value."""
 
 
 @router.get("/workers")
 @needs(Permission.READ)
 def list_workers(request: Request, session: Reading, now: Now, terms: LeaseTerms) -> HTMLResponse:
     """Show every worker that has ever introduced itself."""
-    known = workers.every(session)
-    queued = _queued(session)
     return rendering.render(
         request,
         "_workers.html" if rendering.partial(request) else "workers.html",
         now=now,
-        workers=known,
+        workers=workers.every(session),
         doing=queries.doing(session),
-        waiting={one.name: waiting_for(one.labels, queued) for one in known},
-        most=MOST_WAITING,
+        waiting=queries.queued_for(session),
         gone_before=gone_before(now, terms),
     )
 
@@ -79,9 +76,8 @@ def show_worker(
         one=one,
         gone=one.last_seen_at < gone_before(now, terms),
         active=[job for job in queries.active_jobs(session) if job.worker == worker],
-        waiting=waiting_for(one.labels, _queued(session)),
-        most=MOST_WAITING,
-        readings=list(readings(_told(session, row.id) for row in reversed(results))),
+        waiting=_waiting(session, worker),
+        readings=[*_of_device(session, worker, now), *_of_canaries(session, results)],
         results=results,
         findings=findings.list_findings(session, about, limit=RESULTS).items,
         days=REMEMBERED.days,
@@ -95,29 +91,20 @@ def gone_before(now: datetime, terms: Terms) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The queued jobs that a worker could take, and how long one worker would need for them."""
+    """The queued jobs that a worker could take, and what it would need for the first of them."""
 
     jobs: int
+    timed: int
     takes_s: float
+    """Seconds by the protocols of the first ``timed`` jobs."""
 
 
-def waiting_for(has: dict[str, str], queued: Sequence[tuple[dict[str, str], float]]) -> Waiting:
-    """Add up the queued jobs whose labels a worker has: what each requires, and its seconds."""
-    own = [takes_s for required, takes_s in queued if required.items() <= has.items()]
-    return Waiting(len(own), sum(own))
-
-
-def _queued(session: Session) -> list[tuple[dict[str, str], float]]:
-    """Read what the next queued jobs require, and how long each takes by its protocol, in s."""
-    query = (
-        select(LabelSet.labels, Job.spec)
-        .join(LabelSet, LabelSet.digest == Job.requires)
-        .where(Job.state == JobState.QUEUED)
-        .order_by(Job.rank, Job.id)
-        .limit(MOST_WAITING)
-    )
-    specs = [(required, JobSpec.model_validate(spec)) for required, spec in session.execute(query)]
-    return [(required, expected_s(spec.case, spec.protocol)) for required, spec in specs]
+def _waiting(session: Session, worker: str) -> Waiting:
+    jobs = queries.queued_for(session).get(worker, 0)
+    query = select(Job.spec).where(*queries.could_take(worker)).order_by(Job.rank, Job.id)
+    specs = map(JobSpec.model_validate, session.scalars(query.limit(MOST_TIMED)))
+    takes_s = [expected_s(spec.case, spec.protocol) for spec in specs]
+    return Waiting(jobs, len(takes_s), sum(takes_s))
 
 
 def _results(session: Session, worker: str, now: datetime) -> Sequence[ResultRow]:
@@ -129,16 +116,6 @@ def _results(session: Session, worker: str, now: datetime) -> Sequence[ResultRow
         .limit(RESULTS)
     )
     return session.scalars(query).all()
-
-
-Told = tuple[str, str, object, float]
-"""Title and unit of a reading, when it was taken if not with its result, and its value."""
-
-
-def _told(session: Session, result_id: str) -> list[Told]:
-    """Keep of a document, which may have megabytes, its readings alone."""
-    stored = session.scalars(select(ResultRow.document).where(ResultRow.id == result_id)).one()
-    return list(readings_of(orjson.loads(zlib.decompress(stored))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,30 +135,41 @@ class MachineReading:
         return self.newest / self.usual - 1 if self.usual else 0.0
 
 
-def readings(results: Iterable[Iterable[Told]]) -> Iterator[MachineReading]:
-    """The canaries and the device's clock and power of some results, the oldest first.
-
-    A canary that several results tell of counts once.
-    """
-    values: dict[tuple[str, str], dict[object, float]] = {}
-    for number, told in enumerate(results):
-        for name, unit, at, value in told:
-            values.setdefault((name, unit), {})[at or number] = value
-    for (title, unit), known in values.items():
-        *before, newest = known.values()
-        usual = median(before or [newest])
-        label = f"{title}, {len(known)} readings, the newest on the right"
-        yield MachineReading(title, unit, newest, usual, sparkline(list(known.values()), label))
+def reading(title: str, unit: str, values: Sequence[float]) -> MachineReading:
+    """A reading over some results, the oldest first."""
+    *before, newest = values
+    label = f"{title}, {len(values)} readings, the newest on the right"
+    return MachineReading(title, unit, newest, median(before or [newest]), sparkline(values, label))
 
 
-def readings_of(document: dict[str, object]) -> Iterator[Told]:
-    """The readings of a result's document."""
-    canary = document.get("canary")
-    if isinstance(canary, dict):
-        for name, value in canary["readings"].items():
-            yield *labels.canary(name), canary["measured_at"], value
-    samples = document.get("samples")
-    for sample in samples if isinstance(samples, list) else ():
-        if sample["metric"] in DEVICE:
-            title = METRICS[sample["metric"]].title
-            yield title, sample["unit"], None, fmean(sample["values"])
+def _of_device(session: Session, worker: str, now: datetime) -> Iterator[MachineReading]:
+    """The device's clock and power in the case that it measured last, by that case alone."""
+    of_worker = Point.worker == worker, Point.measured_at >= now - REMEMBERED
+    for metric in DEVICE:
+        newest = (
+            select(SeriesRow.id)
+            .join(Point, Point.series_id == SeriesRow.id)
+            .where(SeriesRow.metric == metric, *of_worker)
+            .order_by(Point.measured_at.desc())
+            .limit(1)
+        )
+        series = session.scalars(newest).first()
+        if series is None:
+            continue
+        query = select(Point.value).where(Point.series_id == series, *of_worker)
+        values = session.scalars(query.order_by(Point.measured_at.desc()).limit(RESULTS)).all()
+        case = session.get_one(SeriesRow, series).case_key
+        yield reading(f"{METRICS[metric].title}, {case}", METRICS[metric].unit, values[::-1])
+
+
+def _of_canaries(session: Session, results: Sequence[ResultRow]) -> Iterator[MachineReading]:
+    """The canaries that results, the newest first, tell of; each counts once."""
+    values: dict[str, dict[str, float]] = {}
+    for row in reversed(results):
+        # A document may have megabytes: one at a time is unpacked.
+        stored = session.scalars(select(ResultRow.document).where(ResultRow.id == row.id)).one()
+        canary = orjson.loads(zlib.decompress(stored)).get("canary")
+        for name, value in canary["readings"].items() if canary else ():
+            values.setdefault(name, {})[canary["measured_at"]] = value
+    for name, known in values.items():
+        yield reading(*labels.canary(name), list(known.values()))

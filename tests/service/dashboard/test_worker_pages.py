@@ -11,7 +11,8 @@ from builders.service_hand import Hand, result_of
 from fastapi.testclient import TestClient
 
 from benchmarks.contracts import Canary, Direction, Sample, Status
-from service.dashboard.worker_pages import readings, readings_of, waiting_for
+from service.dashboard import queries
+from service.models.project_filter import restrict
 
 Submit = Callable[..., dict[str, Any]]
 
@@ -29,36 +30,45 @@ def test_readings_are_shown_against_what_is_usual(
     client: TestClient, hand: Hand, submit: Submit
 ) -> None:
     now = datetime.now(UTC)
-    for number, (launch_s, hz) in enumerate(((3e-6, 1.7e9), (3e-6, 1.7e9), (6e-6, 1.36e9))):
-        submit(f"r{number}")
-        at = now - timedelta(hours=9 - number)
+    measured = [
+        ("resnet50", 3e-6, 9, 1.7e9),
+        ("resnet50", 3e-6, 9, 1.7e9),
+        ("unet", 3e-6, 7, 0.9e9),
+        ("resnet50", 6e-6, 6, 1.36e9),
+    ]
+    for number, (workload, launch_s, hours, hz) in enumerate(measured):
+        submit(f"r{number}", workload)
+        at = now - timedelta(hours=5 - number)
+        read = canary(launch_s, now - timedelta(hours=hours))
         lease = hand.must_claim()
-        told = {"measured_at": at, "canary": canary(launch_s, at), "samples": (clock(hz),)}
+        told = {"measured_at": at, "canary": read, "samples": (clock(hz),)}
         assert hand.start(lease).is_success
         assert hand.post(lease, result_of(lease, **told)).status_code == 201
     text = client.get(f"/workers/{hand.name}").text.replace("\u00a0", " ")
-    assert "+100 %" in text
-    assert "\u221220.0 %" in text
+    assert "+100 %" in text, "the canary against those before"
+    assert "\u221220.0 %" in text, (
+        "the clock against the same case's: another has a clock of its own"
+    )
+    assert "SM clock, resnet50" in text
     assert "1,360 MHz" in text
-    assert "3 µs" in text
+    assert text.count("3 readings, the newest") == 2, "a canary that two results tell of is one"
 
 
-def test_a_canary_that_several_results_tell_of_counts_once() -> None:
-    at, later = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
-    told = [(1.0, at), (1.0, at), (1.0, at), (2.0, later)]
-    documents = [
-        {"canary": {"measured_at": at, "readings": {"python_s": value}}} for value, at in told
-    ]
-    (found,) = readings(map(readings_of, documents))
-    assert (found.newest, found.usual) == (2.0, 1.0)
-    assert "2 readings" in found.spark
-    assert list(readings(map(readings_of, [{"canary": None}, {}]))) == []
-
-
-def test_only_jobs_that_it_could_take_wait_for_a_worker() -> None:
-    queued = [({"device": "cuda"}, 10.0), ({}, 5.0), ({"device": "cuda", "pool": "x"}, 1.0)]
-    found = waiting_for({"device": "cuda"}, queued)
-    assert (found.jobs, found.takes_s) == (2, 15.0)
+@pytest.mark.both_databases
+def test_only_jobs_that_it_could_take_wait_for_a_worker(
+    client: TestClient, hand: Hand, submit: Submit
+) -> None:
+    large = Hand(client, "large")
+    large.introduce(device="cuda", gpus="8")
+    for requires in (*[{"worker": "large"}] * 3, {"gpus": "2"}, {"device": "cpu"}):
+        submit("r1", requires=requires)
+    database = client.app.state.database  # type: ignore[attr-defined]
+    with database.reading() as session:
+        assert queries.queued_for(session) == {"large": 4, hand.name: 1}
+        restrict(session, "elsewhere")
+        assert queries.queued_for(session) == {}
+    assert "<b>4</b> queued jobs could go to it" in client.get("/workers/large").text
+    assert "4 jobs</td>" in client.get("/workers").text
 
 
 def test_its_page_shows_its_lease_its_queue_and_its_failures(
@@ -73,7 +83,7 @@ def test_its_page_shows_its_lease_its_queue_and_its_failures(
     assert f"/jobs/{held['jobs'][0]['id']}" in text
     assert "<b>1</b> queued job could go to it" in text
     assert "out of memory" in text
-    assert "1 job<span" in client.get("/workers").text.replace("\u00a0", " ")
+    assert "1 job</td>" in client.get("/workers").text.replace("\u00a0", " ")
 
 
 @pytest.mark.parametrize("name", ["nobody", "x" * 200])
