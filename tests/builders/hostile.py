@@ -71,6 +71,13 @@ def redirect(send: Send, pause: Pause) -> None:
     send(b"HTTP/1.1 307 Temporary Redirect\r\nLocation: /api/v1/x\r\nContent-Length: 0\r\n\r\n")
 
 
+def endless_redirect(send: Send, pause: Pause) -> None:
+    send(b"HTTP/1.1 307 Temporary Redirect\r\nLocation: /x\r\nTransfer-Encoding: chunked\r\n\r\n")
+    chunk = b"10000\r\n" + b"[" * 65_536 + b"\r\n"
+    while True:
+        send(chunk)
+
+
 SLOW = (dripping_body, dripping_headers, never_anything, endless_promises)
 LARGE = (endless_headers, endless_chunks, huge_body, packed)
 Behaviour = Callable[[Send, Pause], None]
@@ -82,6 +89,8 @@ class Hostile:
     def __init__(self) -> None:
         self.url = ""
         self.asked = 0
+        self.requests = b""
+        """All that it has read."""
         self.reads = True
         """Whether it reads what it is sent."""
 
@@ -102,8 +111,9 @@ def answering(behaviour: Behaviour) -> Iterator[Hostile]:
         def answer(connection: socket.socket) -> None:
             connection.settimeout(1.0)
             with connection, suppress(OSError):
-                while server.reads and connection.recv(65_536):
+                while server.reads and (request := connection.recv(65_536)):
                     server.asked += 1
+                    server.requests += request
                     behaviour(connection.sendall, pause)
                 while not server.reads:
                     pause()

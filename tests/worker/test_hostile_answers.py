@@ -58,6 +58,33 @@ def test_a_redirect_is_not_followed() -> None:
     assert server.asked == 1
 
 
+def test_a_redirect_that_may_be_followed_is_bounded_too() -> None:
+    follows = Bounds(1_024, 30.0, follows=True)
+    with (
+        hostile.answering(hostile.endless_redirect) as server,
+        Exchange(server.url, 30.0, {}) as exchange,
+    ):
+        before_b = peak_b()
+        with pytest.raises(TooLarge):
+            exchange.ask("GET", "/", follows)
+        assert peak_b() - before_b < 64 * 2**20
+
+
+def test_a_redirect_is_followed_once_and_without_the_token() -> None:
+    with (
+        hostile.answering(hostile.redirect) as server,
+        Exchange(server.url, 30.0, {"Authorization": "Bearer secret"}) as exchange,
+    ):
+        answer = exchange.ask("GET", "/trace", Bounds(1_024, 30.0, follows=True))
+    assert answer.status_code == 307
+    first, second = server.requests.split(b"\r\n\r\n", 1)
+    assert b"GET /trace" in first
+    assert b"secret" in first
+    assert b"GET /api/v1/x" in second
+    assert b"secret" not in second
+    assert b"identity" in second
+
+
 def test_who_does_not_read_what_he_is_sent_is_given_up() -> None:
     with hostile.answering(hostile.never_anything) as server:
         server.reads = False
