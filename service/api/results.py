@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 from fastapi.responses import RedirectResponse
@@ -28,7 +28,11 @@ from service.schemas.jobs import Listing
 router = noun("/results", "results")
 
 _WRITTEN = TypeAdapter(StoredResult)
-_BINARY = {"type": "string", "format": "binary"}
+_PACKED: Any = {
+    200: {"content": {GZIP: {"schema": {"type": "string", "format": "binary"}}}},
+    307: {"description": "It lies at the address in `Location`, in the bucket."},
+    **problems(404),
+}
 Reason = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f]+$")]
 
 
@@ -86,7 +90,7 @@ def read_result(result_id: Id, session: DatabaseSession) -> Response:
 @router.get(
     "/{result_id}/trace",
     response_class=Response,
-    responses={200: {"content": {GZIP: {"schema": _BINARY}}}, **problems(404)},
+    responses=_PACKED,
 )
 @needs(Permission.READ)
 def read_trace(request: Request, result_id: Id, session: DatabaseSession) -> Response:
@@ -101,7 +105,7 @@ def read_trace(request: Request, result_id: Id, session: DatabaseSession) -> Res
 @router.get(
     "/{result_id}/log",
     response_class=Response,
-    responses={200: {"content": {GZIP: {"schema": _BINARY}}}, **problems(404)},
+    responses=_PACKED,
 )
 @needs(Permission.READ)
 def read_log(request: Request, result_id: Id, session: DatabaseSession) -> Response:
