@@ -18,7 +18,7 @@ WIDTH, ROW, TALL = 320.0, 7.0, 22.0
 
 @dataclass(frozen=True, slots=True)
 class CellRow:
-    """Cells of one workload on one kind of hardware, or all that did not move."""
+    """Cells of one workload on one kind of hardware, or all others."""
 
     title: str
     count: int
@@ -29,10 +29,10 @@ class CellRow:
 
 @dataclass(frozen=True, slots=True)
 class CellRows:
-    """The cases that moved, those that did not, and the scale that both are drawn on."""
+    """The cases that moved, the others, and the scale that both are drawn on."""
 
     moved: tuple[CellRow, ...]
-    still: CellRow | None
+    others: CellRow | None
     low: float
     high: float
 
@@ -46,20 +46,20 @@ class _Scale:
         return 4 + (effect - self.low) / (self.high - self.low) * (WIDTH - 8)
 
 
-def cell_rows(moved: Sequence[AffectedSeries], still: Sequence[float]) -> CellRows:
-    """Draw the cells that moved by workload and hardware, and below them the ``still`` ones.
+def cell_rows(moved: Sequence[AffectedSeries], others: Sequence[float]) -> CellRows:
+    """Draw the cells that moved by workload and hardware, and below them the ``others``.
 
-    ``still`` are the changes of the others between the two revisions, as shares. All rows share a
+    These are the changes of other cases between the two revisions, as shares. All rows share a
     scale, which holds zero.
     """
     ends = [end for one in moved for end in (one.effect_low, one.effect_high)]
-    scale = _Scale(min(0.0, *ends, *still), max(0.0, *ends, *still, 1e-4))
+    scale = _Scale(min(0.0, *ends, *others), max(0.0, *ends, *others, 1e-4))
     kinds: dict[str, list[AffectedSeries]] = {}
     for one in moved:
         hardware = formats.hardware(one.series.comparability)
         kinds.setdefault(f"{one.series.case.workload} · {hardware}", []).append(one)
     rows = [_moved(title, kinds[title], scale) for title in sorted(kinds)]
-    return CellRows(tuple(rows), _still(still, scale), scale.low, scale.high)
+    return CellRows(tuple(rows), _others(others, scale), scale.low, scale.high)
 
 
 def _moved(title: str, cells: Sequence[AffectedSeries], scale: _Scale) -> CellRow:
@@ -77,13 +77,13 @@ def _moved(title: str, cells: Sequence[AffectedSeries], scale: _Scale) -> CellRo
     return CellRow(title, len(cells), middle, _svg(label, height, scale, Markup("").join(dots)))
 
 
-def _still(changes: Sequence[float], scale: _Scale) -> CellRow | None:
+def _others(changes: Sequence[float], scale: _Scale) -> CellRow | None:
     if not changes:
         return None
     dots = Markup("").join(_dot(scale.x(change), TALL / 2) for change in changes)
     middle = median(changes)
-    label = f"Cases that did not move: {len(changes)}, {formats.change(middle)}"
-    return CellRow("did not move", len(changes), middle, _svg(label, TALL, scale, dots))
+    label = f"Other cases: {len(changes)}, {formats.change(middle)}"
+    return CellRow("other cases", len(changes), middle, _svg(label, TALL, scale, dots))
 
 
 def _said(one: AffectedSeries) -> str:

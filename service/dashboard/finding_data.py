@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import islice
 from urllib.parse import urlencode
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
@@ -16,9 +17,10 @@ from service.analysis.detection.windows import SAME
 from service.dashboard import figures
 from service.dashboard.cell_dots import CellRows, cell_rows
 from service.dashboard.kernels import ProfiledRun, profiled_run
-from service.database.paging import Page, batched
+from service.database.paging import Page
 from service.findings import bad_nodes, confirm
 from service.history.queries import COUNTED, load_series, name_of, stored_of
+from service.history.revisions import IN_HISTORY, in_history_of
 from service.schemas import findings as schemas
 from service.schemas.comparisons import ComparisonView
 from service.schemas.gate import MetricFinding
@@ -37,6 +39,10 @@ PROFILED_WITHIN = 3
 """Points on each side of a change among which a profile is looked for."""
 MOST_REVISIONS = 50
 """Revisions of a range that its finding lists."""
+MOST_OTHERS = 500
+"""Cases that a finding is not about, of which it draws a dot each."""
+_DRAWN = (*COUNTED, models.Point.value > 0)
+"""Points between which a change is drawn."""
 MOST_WITH_PAIRS = 6
 """Confirmations whose pairs a page shows; the others lead to theirs."""
 NODE_RESULTS = 20
@@ -163,58 +169,84 @@ def two_cases(session: Session, finding_id: str) -> list[tuple[Series, SeriesPoi
 
 def cells_of(session: Session, finding: schemas.FindingView) -> CellRows | None:
     """Draw how far each cell moved, and the others at the same two revisions; None for nodes."""
-    if not finding.series or finding.summary.last_good is None:
+    last_good = _last_good(session, finding.summary)
+    if not finding.series or last_good is None:
         return None
     metric = finding.series[0].series.metric
     moved = [one for one in finding.series if one.series.metric == metric]
-    known = {one.series.id for one in finding.series}
-    ends = (finding.summary.last_good, finding.summary.first_bad)
     hardware = {formats.hardware(one.series.comparability) for one in moved}
-    return cell_rows(moved, _changes_between(session, metric, ends, known, hardware))
+    others = _others(session, finding.summary, last_good, metric, hardware)
+    ends = (last_good.name, finding.summary.first_bad)
+    return cell_rows(moved, _changes_between(session, ends, others))
 
 
-def _changes_between(
+def _last_good(session: Session, finding: schemas.FindingSummary) -> models.Revision | None:
+    return session.get(models.Revision, finding.last_good) if finding.last_good else None
+
+
+def _others(
     session: Session,
+    finding: schemas.FindingSummary,
+    last_good: models.Revision,
     metric: str,
-    ends: tuple[str, str],
-    without: Collection[str],
     hardware: Collection[str],
-) -> list[float]:
-    """Moves of series on such hardware between two revisions, by their newest points there."""
-    point, series = models.Point, models.SeriesRow
-    rows = session.execute(select(series.id, series.comparability).where(series.metric == metric))
-    others = [
-        series_id
-        for series_id, comparability in rows
-        if series_id not in without and formats.hardware(comparability) in hardware
-    ]
-    of_revisions = models.Revision.name.in_(ends)
-    places = session.scalars(select(models.Revision.ordered_at).where(of_revisions)).all()
+) -> list[str]:
+    """Series of a finding's project with points at both ends that no finding there is about."""
+    link, point, series = models.FindingSeries, models.Point, models.SeriesRow
+    there = and_(
+        link.first_bad_at > last_good.ordered_at, link.first_bad_at <= finding.first_bad_at
+    )
+    about = select(link.series_id).where(or_(link.finding_id == finding.id, there))
+    measured = (
+        series.id.in_(select(point.series_id).where(point.revision == end, *_DRAWN))
+        for end in (last_good.name, finding.first_bad)
+    )
+    query = (
+        select(series.id, series.comparability)
+        .where(series.metric == metric, series.project == finding.project, *measured)
+        .where(series.id.not_in(about))
+        .order_by(series.id)
+    )
+    here = (
+        one for one, comparability in session.execute(query)
+        if formats.hardware(comparability) in hardware
+    )  # fmt: skip
+    return list(islice(here, MOST_OTHERS))
+
+
+def _changes_between(session: Session, ends: tuple[str, str], series: Sequence[str]) -> list[float]:
+    """Moves of some series between two revisions, by their newest points there."""
+    point = models.Point
+    query = (
+        select(point.series_id, point.revision, point.value)
+        .where(point.series_id.in_(series), point.revision.in_(ends), *_DRAWN)
+        .order_by(point.measured_at)
+    )
     seen: dict[str, dict[str, float]] = {}
-    for some in batched(others):
-        query = (
-            select(point.series_id, point.revision, point.value)
-            .where(point.series_id.in_(some), point.revision_at.in_(places))
-            .where(point.revision.in_(ends), *COUNTED, point.value > 0)
-            .order_by(point.measured_at)
-        )
-        for series_id, revision, value in session.execute(query):
-            seen.setdefault(series_id, {})[revision] = value
+    for series_id, revision, value in session.execute(query):
+        seen.setdefault(series_id, {})[revision] = value
     good, bad = ends
-    return [at[bad] / at[good] - 1.0 for at in seen.values() if len(at) == len(set(ends))]
+    return [at[bad] / at[good] - 1.0 for at in seen.values()]
 
 
 def revisions_between(
     session: Session, finding: schemas.FindingSummary
-) -> Sequence[models.Revision]:
-    """List the revisions after the last good one up to the first bad one, the oldest first."""
-    last_good = session.get(models.Revision, finding.last_good) if finding.last_good else None
+) -> tuple[list[models.Revision], int]:
+    """List the newest revisions after the last good one up to the first bad one.
+
+    They are of the history of the finding's project; a node's is that of all. The number says how
+    many earlier ones are left out.
+    """
+    last_good = _last_good(session, finding)
     if last_good is None:
-        return []
+        return [], 0
     of = models.Revision
-    between = of.ordered_at > last_good.ordered_at, of.ordered_at <= finding.first_bad_at
-    query = select(of).where(*between).order_by(of.ordered_at, of.name).limit(MOST_REVISIONS)
-    return session.scalars(query).all()
+    known = IN_HISTORY if finding.worker else in_history_of(finding.project)
+    between = known, of.ordered_at > last_good.ordered_at, of.ordered_at <= finding.first_bad_at
+    newest = (of.ordered_at.desc(), (of.name == finding.first_bad).desc(), of.name.desc())
+    query = select(of, func.count().over()).where(*between).order_by(*newest)
+    rows = session.execute(query.limit(MOST_REVISIONS)).all()
+    return [row for row, _ in rows], rows[0][1] - len(rows) if rows else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,7 @@ def show_finding(request: Request, session: Reading, now: Now, finding_id: str) 
     node = session.get(WorkerRow, summary.worker) if summary.worker else None
     first = finding.series[0] if finding.series else None
     series = load_series(session, first.series.id) if first else None
+    between, left_out = finding_data.revisions_between(session, summary)
     return rendering.render(
         request,
         "finding.html",
@@ -104,7 +105,9 @@ def show_finding(request: Request, session: Reading, now: Now, finding_id: str) 
         evidence=finding_data.grouped(finding.attribution),
         compare=finding_data.compare_link(summary, first.series.metric if first else ""),
         by_cell=finding_data.cells_of(session, finding),
-        between=finding_data.revisions_between(session, summary),
+        most_others=finding_data.MOST_OTHERS,
+        between=between,
+        left_out=left_out,
         confirmations=finding_data.with_pairs(
             session, finding_data.confirmations_of(session, finding), now
         ),

@@ -190,6 +190,10 @@ class CompareAddress(Address):
 
 
 class RevisionAddress(Address):
-    """The metric in which a revision's changes are shown; empty: the usual one."""
+    """The metric in which a revision's changes are shown; empty: the usual one.
+
+    And the project in whose history it stands; None: the one that measured it last.
+    """
 
     metric: Short = ""
+    project: Short | None = None

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse
-from sqlalchemy import or_, select
+from sqlalchemy import case, func, or_, select
 from sqlalchemy.orm import Session
 
 from service import comparisons, findings
@@ -30,11 +30,14 @@ from service.models import (
     CommitRangeRow,
     ComparisonRow,
     FindingRow,
+    Point,
     Revision,
     SeriesRow,
+    Submission,
 )
 from service.models.bisections import PROBES
 from service.models.confirmations import CONFIRMATIONS
+from service.models.project_filter import revisions_seen
 from service.schemas.series import SeriesName
 
 router = rendering.page_router(rendering.COUNTED)
@@ -55,9 +58,15 @@ def show_revision(
 ) -> HTMLResponse:
     """Show a revision's commits, what it changed in every case, its findings and gates."""
     row = _found(session, revision)
-    before, after = _beside(session, row)
+    projects = _projects(session, row.name)
+    project = at.project if at.project in projects else next(iter(projects), "")
+    before, after = _beside(session, row, project)
     measure = at.metric or usual_metric(session)
-    changes = report.changes_between(session, before, row.name, measure) if before else []
+    changes = (
+        report.changes_between(session, before, row.name, measure, project=project)
+        if before
+        else []
+    )
     own = _both_ends(row.name)
     gates = ~or_(*(ComparisonRow.source.startswith(kind) for kind in (PROBES, CONFIRMATIONS)))
     about = FindingRow.first_bad == row.name
@@ -66,6 +75,9 @@ def show_revision(
         "revision.html",
         now=now,
         one=row,
+        at=at.model_copy(update={"project": project}) if project or projects[1:] else at,
+        project=project,
+        projects=projects,
         before=before,
         after=after,
         commits=_commits(session, row.name, before),
@@ -92,10 +104,30 @@ def _both_ends(name: str) -> Any:
     return or_(ComparisonRow.baseline == name, ComparisonRow.contender == name)
 
 
-def _beside(session: Session, row: Revision) -> tuple[str | None, str | None]:
-    """The revisions of the history right before and right after one."""
+def _projects(session: Session, name: str) -> list[str]:
+    """The projects that have a revision: who measured it last first, who only compared it last."""
+    measured = (
+        select(SeriesRow.project)
+        .join(Point, Point.series_id == SeriesRow.id)
+        .where(Point.revision == name)
+        .group_by(SeriesRow.project)
+        .order_by(func.max(Point.measured_at).desc(), SeriesRow.project)
+    )
+    compared = Submission.source.startswith(revisions.COMPARISON)
+    submitted = (
+        select(Submission.project)
+        .where(Submission.revision == name)
+        .group_by(Submission.project)
+        .order_by(func.min(case((compared, 1), else_=0)), Submission.project)
+    )
+    return list(dict.fromkeys([*session.scalars(measured), *session.scalars(submitted)]))
+
+
+def _beside(session: Session, row: Revision, project: str) -> tuple[str | None, str | None]:
+    """The revisions of a project's history right before and right after one."""
     at = Revision.ordered_at
-    nearest = select(Revision.name).where(revisions.IN_HISTORY, Revision.name != row.name).limit(1)
+    known = revisions.in_history_of(project)
+    nearest = select(Revision.name).where(known, Revision.name != row.name).limit(1)
     before = session.scalar(nearest.where(at < row.ordered_at).order_by(at.desc(), Revision.name))
     after = session.scalar(nearest.where(at > row.ordered_at).order_by(at, Revision.name))
     return before, after
@@ -126,11 +158,15 @@ class ShownCommits:
 def _commits(session: Session, name: str, before: str | None) -> ShownCommits | None:
     """The commits between the measured revision before and this one, as a worker listed them.
 
-    From another revision on if nobody asked for those; None if none were listed.
+    From another revision on if nobody asked for those; None if none were listed. Ranges are of
+    nobody in particular: only those from a revision that the reader knows are shown.
     """
     own = CommitRangeRow
-    listed = select(own).where(own.bad == name, own.listed_at.is_not(None))
-    rows = session.scalars(listed.order_by((own.good == before).desc(), own.listed_at.desc()))
+    listed = select(own.good).where(own.bad == name, own.listed_at.is_not(None))
+    order = ((own.good == before).desc(), own.listed_at.desc())
+    goods = session.scalars(listed.order_by(*order).limit(SHOWN)).all()
+    seen = set(revisions_seen(session, goods))
+    rows = (session.get_one(own, (good, name)) for good in goods if good in seen)
     row = next((one for one in rows if one.commits), None)
     return ShownCommits(row.good, row.commits) if row else None
 

@@ -589,6 +589,32 @@ def test_the_palette_opens_a_series_by_keyboard_alone(page: Page) -> None:
     expect(page.get_by_role("dialog")).to_be_hidden()
 
 
+def test_enter_opens_what_was_typed_and_not_the_hits_before_it(page: Page) -> None:
+    page.goto("/")
+    page.keyboard.press("/")
+    expect(page.get_by_role("option", selected=True)).to_have_count(1)
+    page.keyboard.type("schedules")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/schedules")
+
+
+def test_the_palette_says_what_is_so(new_page: NewPage) -> None:
+    page = new_page(may_fail=True)  # the browser itself writes a 401 to the console
+    page.goto("/")
+    said = page.get_by_role("dialog").get_by_role("status")
+    page.keyboard.press("/")
+    page.keyboard.type("schedules")
+    expect(page.get_by_role("option")).to_have_count(1)
+    expect(said).to_contain_text("Enter opens")
+    page.keyboard.type("of nothing")
+    expect(said).to_have_text("Nothing is called so.")
+    statuses = iter((401, 403))
+    page.route("**/api/v1/search?*", lambda route: route.fulfill(status=next(statuses)))
+    for told in ("Sign in to search.", "You may not search here."):
+        page.keyboard.type("!")
+        expect(said).to_have_text(told)
+
+
 def test_a_slash_in_a_field_is_a_slash(page: Page) -> None:
     page.goto("/cases")
     page.get_by_label("Search", exact=True).press("/")

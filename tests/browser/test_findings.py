@@ -14,6 +14,7 @@ from builders.polling import opened
 from builders.serving import serving
 from playwright.sync_api import Locator, Page, expect
 
+from service import findings
 from service.database.session import Database, now_of
 from service.models import WorkerRow
 
@@ -191,9 +192,55 @@ def test_findings_are_chosen_by_keyboard_and_closed_together(page: Page, finding
     expect(page.locator(".events li").first).to_contain_text("rolled back")
 
 
-def test_enter_opens_the_finding_that_the_keyboard_is_at(page: Page, finding: str) -> None:
+@pytest.fixture
+def two(database: Database, analysed: Analysed, finding: str) -> Analysed:
+    """Two findings that ask for attention."""
+    builder.reopen(database, analysed.node)
+    return analysed
+
+
+def test_enter_opens_the_finding_that_the_keyboard_is_at(page: Page, two: Analysed) -> None:
     page.goto("/findings")
     page.keyboard.press("j")
+    page.keyboard.press("j")
+    links = page.locator("section:has(#attention) tbody th a")
+    second = links.nth(1).get_attribute("href")
+    assert second in (f"/findings/{two.node}", f"/findings/{two.regression}")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/findings/*")
-    assert finding.startswith("/findings/")
+    page.wait_for_url(f"**{second}")
+
+
+def test_what_is_chosen_follows_the_list(page: Page, database: Database, two: Analysed) -> None:
+    page.goto("/findings")
+    for each in (two.node, two.regression):
+        page.locator(f"#pick-{each}").check()
+    expect(page.get_by_text("2 chosen")).to_be_visible()
+    with database.writing() as session:
+        now = now_of(session)
+        findings.act(session, two.node, "resolve", "bob", now)
+        findings.plan(session, two.regression, findings.Plan(owner="bob"), "bob", now)
+    live = "{source: '#live', target: '#live', swap: 'outerMorph'}"
+    page.evaluate(f"htmx.ajax('GET', location.href, {live}).then(() => {{}})")
+    expect(page.get_by_text("1 chosen")).to_be_visible()
+    page.get_by_label("Action").select_option("resolve")
+    page.get_by_label("Your name").fill("ada")
+    page.get_by_role("button", name="Record").click()
+    expect(page.locator(f"#pick-{two.regression}")).to_have_count(0)
+
+
+def test_what_was_refused_can_be_repeated(
+    new_page: NewPage, database: Database, two: Analysed
+) -> None:
+    page = new_page(may_fail=True)  # the browser itself writes a 409 to the console
+    page.goto("/findings")
+    page.locator(f"#pick-{two.regression}").check()
+    with database.writing() as session:
+        plan = findings.Plan(owner="carol")
+        findings.plan(session, two.regression, plan, "bob", now_of(session))
+    page.get_by_label("Action").select_option("resolve")
+    page.get_by_label("Your name").fill("ada")
+    page.get_by_role("button", name="Record").click()
+    expect(page.get_by_text("1 refused")).to_be_visible()
+    expect(page.locator(f"#finding-{two.regression}")).to_contain_text("carol")
+    page.get_by_role("button", name="Record").click()
+    expect(page.locator(f"#pick-{two.regression}")).to_have_count(0)

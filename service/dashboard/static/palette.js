@@ -3,8 +3,11 @@
 
 (() => {
   const WAIT_MS = 120;
+  const NO_ANSWER = "The service does not answer.";
+  const REFUSALS = { 401: "Sign in to search.", 403: "You may not search here." };
   let palette;
   let asked = 0;
+  let entered = false; // Enter was pressed before the hits of what is typed had come
 
   function element(tag, attributes, ...children) {
     const made = document.createElement(tag);
@@ -26,9 +29,16 @@
     let waiting;
     input.addEventListener("input", () => {
       clearTimeout(waiting);
+      asked += 1; // what is under way answers older words
+      entered = false;
+      select(null);
       waiting = setTimeout(() => look(input.value), WAIT_MS);
     });
     input.addEventListener("keydown", press);
+    palette.addEventListener("close", () => {
+      clearTimeout(waiting);
+      asked += 1;
+    });
     palette.addEventListener("click", (event) => {
       if (event.target === palette) palette.close(); // beside it
     });
@@ -37,6 +47,8 @@
   function open() {
     if (!palette) make();
     palette.querySelector("input").value = "";
+    entered = false;
+    select(null);
     palette.showModal();
     look("");
   }
@@ -51,20 +63,20 @@
 
   async function look(text) {
     const mine = ++asked;
-    const said = palette.querySelector("p");
-    let items = [];
+    const items = pages(text.trim());
+    let trouble = "";
     try {
       const answer = await fetch(`/api/v1/search?${new URLSearchParams({ q: text })}`);
-      if (mine !== asked) return; // somebody typed on
-      if (!answer.ok) throw new Error(answer.status);
-      items = (await answer.json()).items;
-      const none = items.length === 0 ? "Nothing is called so." : "";
-      said.textContent = none || "↑ ↓ choose, Enter opens, Esc closes";
+      if (answer.ok) items.push(...(await answer.json()).items);
+      else trouble = REFUSALS[answer.status] ?? NO_ANSWER;
     } catch {
-      if (mine !== asked) return;
-      said.textContent = "The service does not answer.";
+      trouble = NO_ANSWER;
     }
-    show([...pages(text.trim()), ...items]);
+    if (mine !== asked) return; // somebody typed on
+    const usual = items.length ? "↑ ↓ choose, Enter opens, Esc closes" : "Nothing is called so.";
+    palette.querySelector("p").textContent = trouble || usual;
+    show(items);
+    if (entered) enter();
   }
 
   function show(items) {
@@ -85,12 +97,19 @@
     palette.querySelector("input").setAttribute("aria-activedescendant", option?.id ?? "");
   }
 
+  /** Opens the selected hit, or the first one as soon as there are any. */
+  function enter() {
+    const chosen = palette.querySelector('[aria-selected="true"]');
+    entered = !chosen;
+    chosen?.querySelector("a").click();
+  }
+
   function press(event) {
     const chosen = palette.querySelector('[aria-selected="true"]');
     if (event.key === "ArrowDown") select(chosen?.nextElementSibling ?? chosen);
     else if (event.key === "ArrowUp") select(chosen?.previousElementSibling ?? chosen);
     else if (event.key === "Escape") palette.close(); // the field alone would only be emptied
-    else if (event.key === "Enter") chosen?.querySelector("a").click();
+    else if (event.key === "Enter") enter();
     else return;
     event.preventDefault();
   }

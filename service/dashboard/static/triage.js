@@ -5,20 +5,32 @@
   const chosen = new Map(); // the version that was seen of each chosen finding, by its id
   const rows = () => [...document.querySelectorAll("tr:has(.pick input)")];
   const form = () => document.querySelector("[data-triage]");
+  const answer = () => form().querySelector("[data-answer]");
+
+  /** Forgets what is in the list no longer, and takes the versions of what is shown now. */
+  function refresh() {
+    const boxes = new Map(rows().map((row) => row.querySelector(".pick input")).map((box) => [box.value, box]));
+    for (const id of [...chosen.keys()]) {
+      if (boxes.has(id)) chosen.set(id, Number(boxes.get(id).dataset.version));
+      else chosen.delete(id);
+    }
+  }
 
   function show() {
+    refresh();
     for (const row of rows()) {
       const box = row.querySelector(".pick input");
       box.checked = chosen.has(box.value);
       row.classList.toggle("picked", box.checked);
     }
-    form().hidden = chosen.size === 0;
+    form().hidden = chosen.size === 0 && !answer().hasChildNodes();
     form().querySelector("[data-count]").textContent = `${chosen.size} chosen`;
   }
 
   function choose(box, wanted) {
     if (wanted) chosen.set(box.value, Number(box.dataset.version));
     else chosen.delete(box.value);
+    answer().replaceChildren();
     show();
   }
 
@@ -43,7 +55,6 @@
 
   async function record(event) {
     event.preventDefault();
-    const answer = form().querySelector("[data-answer]");
     const said = Object.fromEntries(new FormData(form()));
     const refused = [];
     for (const [id, version] of [...chosen]) {
@@ -51,9 +62,13 @@
       if (why) refused.push(why);
       else chosen.delete(id);
     }
-    if (refused.length === 0) location.reload();
-    else window.throughline.say(answer, `${refused.length} refused: ${[...new Set(refused)].join(" ")}`);
+    if (refused.length === 0) {
+      location.reload();
+      return;
+    }
+    window.throughline.say(answer(), `${refused.length} refused: ${[...new Set(refused)].join(" ")}`);
     show();
+    window.htmx.ajax("GET", location.href, { source: "#live", target: "#live", swap: "outerMorph" }); // as it is now
   }
 
   document.addEventListener("DOMContentLoaded", () => {

@@ -43,14 +43,14 @@ def test_cells_are_grouped_by_workload_and_hardware() -> None:
     assert rows.moved[1].middle == pytest.approx(-0.025)
     assert "precision bf16: \u22124.0" in str(rows.moved[0].drawn)
     assert (rows.low, rows.high) == (pytest.approx(-0.05), pytest.approx(0.001))
-    assert rows.still
-    assert (rows.still.count, rows.still.middle) == (3, 0.0)
-    assert len(places(str(rows.still.drawn))) == 3
+    assert rows.others
+    assert (rows.others.count, rows.others.middle) == (3, 0.0)
+    assert len(places(str(rows.others.drawn))) == 3
 
 
 def test_all_rows_share_one_scale_that_holds_zero() -> None:
     rows = cell_rows([affected(0.02, H100), affected(0.04, H200)], [])
-    assert rows.still is None
+    assert rows.others is None
     assert (rows.low, rows.high) == (0.0, pytest.approx(0.05))
     left, right = (places(str(row.drawn))[0] for row in rows.moved)
     assert 0 < left < right < WIDTH

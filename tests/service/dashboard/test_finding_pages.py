@@ -6,8 +6,9 @@ import re
 import shutil
 import zlib
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -30,12 +31,17 @@ from service.findings import ACTIONS
 from service.history.queries import stored_of
 from service.models import (
     AnalysisRow,
+    ChangeRow,
     ConfirmationRow,
     ConfirmationState,
     FindingRow,
     FindingSeries,
     FindingState,
+    Point,
     ResultRow,
+    Revision,
+    SeriesRow,
+    Submission,
 )
 from service.settings import Access, Settings
 
@@ -435,6 +441,82 @@ def test_a_finding_shows_what_became_of_the_kernels_nearest_to_its_change(
     assert [long.result_of(number) in link for number in sides] == [True, True]
     assert faults(text) == []
     assert "sort" in read(acting, link)
+
+
+def range_of(text: str) -> str:
+    return text.partition('id="range"')[2].partition("</section>")[0]
+
+
+def test_its_revisions_are_those_of_its_projects_history(acting: TestClient, ids: Analysed) -> None:
+    with database_of(acting).writing() as session:
+        long.add_proposals(session, 29, 1)
+        at = long.placed_at(29) + timedelta(hours=2)
+        session.add(Revision(name="theirs", ordered_at=at, dated=True, first_seen_at=at))
+        session.flush()
+        foreign = Submission(id="t", suite=None, revision="theirs", source="api", created_at=at)
+        foreign.project = "theirs"
+        session.add(foreign)
+    listed = range_of(read(acting, f"/findings/{ids.regression}"))
+    assert re.findall(r"<li>.*?(r000\d\d|proposal|theirs)", listed) == [long.revision_of(30)]
+
+
+def test_a_long_range_keeps_its_newest_revisions_and_tells_the_rest(
+    acting: TestClient, ids: Analysed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finding_data, "MOST_REVISIONS", 2)
+    with database_of(acting).writing() as session:
+        session.get_one(FindingRow, ids.regression).last_good = long.revision_of(20)
+    listed = range_of(read(acting, f"/findings/{ids.regression}"))
+    assert re.findall(r"<li>.*?(r000\d\d)", listed) == ["r00030", "r00029"]
+    assert "8 earlier revisions of the range are left out" in listed
+
+
+def other_cases(pages: TestClient, finding_id: str) -> int:
+    """How many dots the row of other cases has; nought if there is no such row."""
+    with database_of(pages).reading() as session:
+        drawn = finding_data.cells_of(session, findings.load_finding(session, finding_id))
+    assert drawn
+    return drawn.others.count if drawn.others else 0
+
+
+def copied(row: Any, **changes: Any) -> Any:
+    """Another row like this one."""
+    values = {column.key: getattr(row, column.key) for column in type(row).__table__.columns}
+    return type(row)(**values | changes)
+
+
+def test_other_cases_are_of_the_project_and_of_no_finding_there(
+    acting: TestClient, ids: Analysed
+) -> None:
+    assert other_cases(acting, ids.regression) == 1
+    with database_of(acting).writing() as session:
+        session.get_one(SeriesRow, long.OTHER).project = "theirs"
+    assert other_cases(acting, ids.regression) == 0
+    with database_of(acting).writing() as session:
+        session.get_one(SeriesRow, long.OTHER).project = ""
+        link = session.scalars(
+            select(FindingSeries).where(FindingSeries.finding_id == ids.regression)
+        ).one()
+        change = session.get_one(ChangeRow, link.change_id)
+        session.add(copied(change, id="8" * 32, series_id=long.OTHER))
+        session.flush()
+        of_it = {"finding_id": ids.node, "series_id": long.OTHER, "change_id": "8" * 32}
+        session.add(copied(link, **of_it))
+    assert other_cases(acting, ids.regression) == 0
+
+
+def test_no_more_other_cases_are_drawn_than_a_page_takes(
+    acting: TestClient, ids: Analysed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database_of(acting).writing() as session:
+        series = session.get_one(SeriesRow, long.OTHER)
+        session.add(copied(series, id="8" * 32, case_key="another"))
+        session.flush()
+        for point in session.scalars(select(Point).where(Point.series_id == long.OTHER)).all():
+            session.add(copied(point, series_id="8" * 32))
+    assert other_cases(acting, ids.regression) == 2
+    monkeypatch.setattr(finding_data, "MOST_OTHERS", 1)
+    assert other_cases(acting, ids.regression) == 1
 
 
 def test_profiles_far_from_a_change_say_nothing_about_it(acting: TestClient, ids: Analysed) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from builders import long_series as long
+from builders.access import guarded
 from builders.bisected import BisectionHand, stepped
 from builders.gate_hand import GateHand, steady
 from builders.service_hand import Hand
 from fastapi.testclient import TestClient
+from sqlalchemy import update
 
 from service.database.session import Database
 from service.history import revisions
-from service.models import CommitRangeRow
+from service.models import CommitRangeRow, SeriesRow, Submission
 
 
 def database_of(client: TestClient) -> Database:
@@ -56,6 +59,55 @@ def test_it_lists_the_commits_since_the_revision_before(client: TestClient) -> N
     text = client.get(f"/revisions/{bad}").text
     assert f"since {before}" in text
     assert ">bob<" in text
+
+
+def test_commits_since_a_revision_of_another_project_are_not_shown(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    with guarded(sqlite_url, tmp_path) as doorman:
+        with doorman.database.writing() as session:
+            long.prepare(session)
+            long.add(session, {0: 1.0, 1: 1.0})
+            ours = update(Submission).where(Submission.revision == long.revision_of(1))
+            session.execute(ours.values(project="ours"))
+            commit = {
+                "commit": "c" * 40,
+                "at": "2026-01-02T01:02:00Z",
+                "title": "A secret",
+                "author": "",
+            }
+            row = {"good": long.revision_of(0), "bad": long.revision_of(1), "commits": [commit]}
+            row |= {"asked_at": long.START, "listed_at": long.START}
+            session.add(CommitRangeRow(**row, reason=""))
+        page = f"/revisions/{long.revision_of(1)}"
+        assert "A secret" in doorman.ask("GET", page, doorman.token("read", "all")).text
+        bound = doorman.ask("GET", page, doorman.token("read", "one", project="ours"))
+    assert bound.status_code == 200
+    assert "A secret" not in bound.text
+
+
+def test_its_neighbours_are_of_the_project_that_measured_it_last_or_is_named(
+    client: TestClient,
+) -> None:
+    """Two projects measure by turns, and the third revision both."""
+    with database_of(client).writing() as session:
+        long.prepare(session)
+        long.add(session, {1: 1.0, 3: 1.0, 5: 1.0})
+        long.add(session, {2: 1.0, 3: 1.0, 4: 1.0}, series_id=long.OTHER, place=1, minutes=5)
+        session.get_one(SeriesRow, long.OTHER).project = "theirs"
+        turns = Submission.revision.in_([long.revision_of(number) for number in (2, 4)])
+        session.execute(update(Submission).where(turns).values(project="theirs"))
+    page = f"/revisions/{long.revision_of(3)}"
+    for named, project, before in (("", "theirs", 2), ("?project=", "", 1)):
+        text = client.get(page + named).text
+        beside = dict(map(reversed, re.findall(r'href="([^"]+)" rel="(prev|next)"', text)))
+        to = {"prev": before, "next": 6 - before}
+        assert beside == {
+            way: f"/revisions/{long.revision_of(number)}?project={project}"
+            for way, number in to.items()
+        }
+        assert f'<option value="{project}" selected>' in text
+        assert "</b> missing" not in text
 
 
 def test_gates_and_bisections_that_measured_it_are_listed(client: TestClient, hand: Hand) -> None:
