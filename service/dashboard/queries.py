@@ -14,6 +14,7 @@ from benchmarks import contracts
 from benchmarks.catalog.metrics import reading_order
 from service import models
 from service.database.paging import batched
+from service.history.queries import COUNTED
 from service.history.revisions import COMPARISON, IN_HISTORY
 from service.jobs import views
 from service.jobs.backfill import SOURCE as BACKFILL
@@ -266,16 +267,17 @@ def values_of(session: Session, name: str, result_ids: Sequence[str]) -> dict[st
 
 
 def point_before(session: Session, point: models.Point) -> models.Point | None:
-    """Find what the worker of a point measured in its series before it."""
+    """Find what counts that the worker of a point measured last in its series before it."""
     of = models.Point
     return session.scalars(
         select(of)
         .where(
             of.series_id == point.series_id,
             of.worker == point.worker,
-            tuple_(of.revision_at, of.measured_at) < (point.revision_at, point.measured_at),
+            of.measured_at < point.measured_at,
+            *COUNTED,
         )
-        .order_by(of.revision_at.desc(), of.measured_at.desc())
+        .order_by(of.measured_at.desc())
         .limit(1)
     ).first()
 

@@ -10,16 +10,18 @@ from typing import Any, cast
 
 import pytest
 from builders import history
+from builders import long_series as long
 from builders.html_page import faults, links
 from builders.seeded import Seeded
 from builders.service_hand import Hand
 from fastapi.testclient import TestClient
+from sqlalchemy import select
 
 from benchmarks.catalog import catalog, suites
 from benchmarks.contracts import Case
-from service.dashboard import assets
+from service.dashboard import assets, queries
 from service.database.session import Database, now_of
-from service.models import Job, SeriesRow, WorkerRow
+from service.models import Job, Point, SeriesRow, WorkerRow
 from service.wording import formats
 
 
@@ -272,6 +274,26 @@ def test_a_run_says_what_differs_from_the_run_before_on_its_worker(
     newest, before = (seeded.ids[f"{name}:{key}"] for name in ("latest", "before"))
     text = pages.get(f"/runs/{newest}").text
     assert f'from <a href="/runs/{before}">the run before</a> on this worker' in text
+
+
+def test_the_run_before_is_the_one_measured_before(client: TestClient) -> None:
+    """Also where somebody measures an older revision today; what does not count is passed over."""
+    database = client.app.state.database  # type: ignore[attr-defined]
+    day = 24 * 60
+    with database.writing() as session:
+        long.prepare(session)
+        long.add(session, {5: 100.0, 30: 100.0})
+        long.add(session, {6: 100.0}, place=1, minutes=25 * day, disturbed="throttled")
+        long.add(session, {4: 100.0}, place=1, minutes=28 * day)
+        backfilled = session.scalars(
+            select(Point).where(Point.revision == long.revision_of(4))
+        ).one()
+        before = queries.point_before(session, backfilled)
+        assert before
+        assert before.revision == long.revision_of(30)
+        earlier = queries.point_before(session, before)
+        assert earlier
+        assert earlier.revision == long.revision_of(5)
 
 
 def test_a_run_suggests_what_a_neighbour_of_its_revision_measured(
