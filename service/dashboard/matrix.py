@@ -68,11 +68,12 @@ class LadderStep:
 
 
 def heat_map(
-    groups: Sequence[CaseGroup], show: str, since: Mapping[str, SeriesPoint]
+    groups: Sequence[CaseGroup], show: str, since: Mapping[str, SeriesPoint] | None
 ) -> list[MatrixRow]:
     """Put the cases of workloads side by side, plain configurations first.
 
-    ``since`` is the point of each series at an older revision, for changes since it.
+    ``since`` is the point of each series at an older revision, for changes since it; None for
+    changes from the level.
     """
     columns = [
         {_settings(group, row): _cell(row, group, show, since) for row in group.rows}
@@ -84,6 +85,14 @@ def heat_map(
         MatrixRow(tuple(labels.settings(dict(key))), tuple(one.get(key) for one in columns))
         for key in ordered
     ]
+
+
+def names(groups: Sequence[CaseGroup]) -> list[str]:
+    """Name groups by workload, with preset and project where that is needed to tell them apart."""
+    full = [(one.workload, one.preset, one.project) for one in groups]
+    starts = Counter(one[:length] for one in full for length in (1, 2))
+    lengths = [next((n for n in (1, 2) if starts[one[:n]] == 1), 3) for one in full]
+    return [" ".join(filter(None, one[:n])) for one, n in zip(full, lengths, strict=True)]
 
 
 def usual(group: CaseGroup) -> dict[str, str]:
@@ -98,7 +107,7 @@ def _settings(group: CaseGroup, row: CaseRow) -> tuple[tuple[str, str], ...]:
 
 
 def _cell(
-    row: CaseRow, group: CaseGroup, show: str, since: Mapping[str, SeriesPoint]
+    row: CaseRow, group: CaseGroup, show: str, since: Mapping[str, SeriesPoint] | None
 ) -> MatrixCell:
     value, unit = row.latest.value, row.series.unit
     said = formats.quantity(value, unit)
@@ -126,12 +135,13 @@ def _heat(row: CaseRow, group: CaseGroup) -> str:
     return f"heat-{round(share * SHADES)}"
 
 
-def _changed(row: CaseRow, since: Mapping[str, SeriesPoint], explained: str) -> MatrixCell:
-    if not since:
+def _changed(row: CaseRow, since: Mapping[str, SeriesPoint] | None, explained: str) -> MatrixCell:
+    if since is None:
         change = row.difference.change if row.difference else None
         sure = row.difference is not None and row.difference.is_unusual
     else:
         before = since.get(row.series.id)
+        explained += "" if before else "; nothing that counts was measured at the older revision"
         ratio = compare.ratio(row.latest, before) if before else None
         lower = row.series.direction is contracts.Direction.LOWER
         change = None if ratio is None else (1 - ratio.value if lower else ratio.value - 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -42,9 +42,10 @@ def show_matrix(
     shown = COSTS["memory"] if at.show == "memory" else METRIC
     series, hardwares = _newest(session, shown, at.hardware)
     at = at.model_copy(update={"hardware": at.hardware or next(iter(hardwares), "")})
-    since, fault = _since(session, shown, at.since)
+    since, fault = _since(session, shown, at.since, [one.id for one in series])
     groups = _groups(session, series)
-    focus = next((one for one in groups if one.workload == at.workload), next(iter(groups), None))
+    names = matrix.names(groups)
+    focus_name, focus = _focus(list(zip(names, groups, strict=True)), at.workload)
     speeds = focus and (focus if shown == METRIC else _speeds(session, at.hardware, focus))
     cost = COSTS[at.cost]
     return rendering.render(
@@ -60,12 +61,20 @@ def show_matrix(
         failing=failing_cases(session, now),
         marks=finding_data.marks(session, [one.id for one in series]),
         id_of=cases.id_of,
+        names=names,
         focus=focus,
+        focus_name=focus_name,
         effects=matrix.effects(speeds) if speeds else [],
         ladder=matrix.ladder(speeds) if speeds else [],
         cost=metric(cost),
         figure=_front(session, speeds, cost) if speeds else None,
     )
+
+
+def _focus(named: Sequence[tuple[str, CaseGroup]], name: str) -> tuple[str, CaseGroup | None]:
+    """The group with this name, else the first of this workload, else the first."""
+    alike = [one for one in named if one[1].workload == name] or named
+    return next((one for one in named if one[0] == name), next(iter(alike), ("", None)))
 
 
 def _newest(session: Session, name: str, hardware: str) -> tuple[list[Series], list[str]]:
@@ -96,17 +105,21 @@ def _speeds(session: Session, hardware: str, of: CaseGroup) -> CaseGroup | None:
     )
 
 
-def _since(session: Session, name: str, revision: str) -> tuple[dict[str, SeriesPoint], str]:
-    """The points of series at a revision, or a sentence that says why there are none."""
+def _since(
+    session: Session, name: str, revision: str, ids: Collection[str]
+) -> tuple[dict[str, SeriesPoint] | None, str]:
+    """The points of series at a revision, None if none is named; a sentence says why none is."""
     if not revision:
-        return {}, ""
+        return None, ""
     try:
         full = revisions.find(session, revision)
     except UnknownChoice as error:
         return {}, error.detail
     known = points_of_revisions(session, name, [full])
     counted = [replace(one, points=tuple(p for p in one.points if p.counts)) for one in known]
-    return {one.id: one.points[-1] for one in counted if one.points}, ""
+    points = {one.id: one.points[-1] for one in counted if one.points and one.id in ids}
+    said = f"Nothing that counts was measured here at {formats.revision(full)}."
+    return points, "" if points else said
 
 
 def _front(session: Session, group: CaseGroup, cost: str) -> figures.Figure | None:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 from builders import history
+from builders import long_series as long
 from builders.seeded import Seeded
 from builders.series import point, series
 from fastapi.testclient import TestClient
+from sqlalchemy import update
 
 from benchmarks.contracts import Case
 from service.dashboard import cases, figures, matrix
 from service.dashboard.cases import CaseGroup
+from service.models import SeriesRow
+from service.wording import formats
 
 PLAIN, LAYOUT = {"workers": "4"}, {"workers": "4", "layout": "channels_last"}
 HALF = {"workers": "4", "precision": "bf16"}
@@ -77,7 +82,7 @@ def test_a_fastest_case_that_nothing_leads_to_is_no_ladder() -> None:
 def test_what_all_cases_of_a_workload_set_is_left_out_of_the_rows() -> None:
     groups = cases.groups([*LADDER, measured({"precision": "bf16"}, 7.0, "nanogpt"),
                            measured({}, 3.0, "nanogpt")])  # fmt: skip
-    rows = matrix.heat_map(groups, "throughput", {})
+    rows = matrix.heat_map(groups, "throughput", None)
     said = [[f"{one.axis}={one.value}" for one in row.settings] for row in rows]
     assert said[:3] == [[], ["precision=bf16"], ["layout=channels_last"]]
     assert [cell is not None for cell in rows[1].cells] == [True, True]
@@ -103,6 +108,50 @@ def test_a_change_is_coloured_where_its_interval_leaves_out_none() -> None:
         "",
         "is-worse",
     ]
+
+
+def test_a_case_without_a_point_at_the_older_revision_has_no_change() -> None:
+    now = group(*LADDER)
+    levels = [cases.LevelDifference(0.1, 1.0, 0.01)] * len(now.rows)
+    rows = [replace(row, difference=one) for row, one in zip(now.rows, levels, strict=True)]
+    now = replace(now, rows=tuple(rows))
+    cells = [row.cells[0] for row in matrix.heat_map([now], "change", {})]
+    assert {cell.text for cell in cells if cell} == {formats.DASH}
+    assert all("nothing that counts was measured" in cell.explained for cell in cells if cell)
+    level = [row.cells[0] for row in matrix.heat_map([now], "change", None)]
+    assert {cell.text for cell in level if cell} == {formats.change(0.1)}
+
+
+def test_groups_are_named_by_as_much_as_tells_them_apart() -> None:
+    one = group(*LADDER)
+    alike = [replace(one, preset="small"), one, replace(one, project="red")]
+    named = matrix.names([replace(one, workload="unet"), *alike])
+    assert named == ["unet", "resnet50 small", "resnet50 full", "resnet50 full red"]
+
+
+@pytest.fixture
+def two_projects(client: TestClient) -> TestClient:
+    """One workload and preset in two projects, one of which is twice as fast."""
+    database = client.app.state.database  # type: ignore[attr-defined]
+    with database.writing() as session:
+        long.prepare(session)
+        session.execute(update(SeriesRow).where(SeriesRow.id == long.OTHER).values(project="red"))
+        long.add(session, {1: 100.0})
+        long.add(session, {1: 200.0}, series_id=long.OTHER, place=1, project="red")
+    return client
+
+
+def test_a_project_is_looked_at_closely_by_its_name(two_projects: TestClient) -> None:
+    text = two_projects.get("/matrix?workload=resnet50+full+red").text
+    assert "<option>resnet50 full</option>" in text
+    assert "<option selected>resnet50 full red</option>" in text
+
+
+def test_a_revision_at_which_nothing_was_measured_is_told(two_projects: TestClient) -> None:
+    page = "/matrix?show=change&since="
+    text = two_projects.get(page + long.BEFORE_ALL).text
+    assert f"Nothing that counts was measured here at {long.BEFORE_ALL}." in text
+    assert "Nothing that counts" not in two_projects.get(page + long.revision_of(1)).text
 
 
 def test_no_other_case_is_better_than_one_on_the_front_in_both() -> None:
