@@ -125,8 +125,7 @@ def _compared(
         return kept, contrasts.apart(session, *digests) if digests else ()
     since = at.since or now - timedelta(days=DAYS)
     sides, until = (at.baseline, at.contender), at.until or now
-    found = contrasts.contrasts(session, at.by, sides, at.metric, since, until)
-    rows = [one for one in found if at.workload in {"", one.case.workload}]
+    rows = contrasts.contrasts(session, at.by, sides, at.metric, since, until, at.workload)
     return rows, contrasts.apart(session, *contrasts.environments(rows))
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import groupby
+from operator import itemgetter
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from benchmarks.catalog import catalog
@@ -23,6 +25,8 @@ from service.schemas.series import ChangeVerdict, SeriesName
 
 By = Literal["worker", "environment", "setting", "date"]
 DAY = timedelta(days=1)
+MOST_DAYS, MOST_POINTS = 366, 100_000
+"""Of each side: how long a time is compared, and how many measurements are read."""
 ENVIRONMENTS = 200
 """Of each side, whose facts are read."""
 FEW = 5
@@ -38,7 +42,7 @@ class Sided:
     newest: str
     """The result of its newest revision."""
     logs: Mapping[str, float]
-    """As `by_revision` has it."""
+    """As `by_revision` has it: of the revisions that are compared."""
     environments: frozenset[str]
 
     @property
@@ -111,7 +115,13 @@ class Apart:
 
 
 def contrasts(
-    session: Session, by: By, sides: tuple[str, str], metric: str, since: datetime, until: datetime
+    session: Session,
+    by: By,
+    sides: tuple[str, str],
+    metric: str,
+    since: datetime,
+    until: datetime,
+    workload: str = "",
 ) -> list[Contrasted]:
     """Compare two sides in every series of a metric that either has measured in this time.
 
@@ -123,22 +133,32 @@ def contrasts(
         metric: of the series.
         since: when measurements begin to count; dates say it themselves.
         until: when they end.
+        workload: of the series; empty: of all.
 
     Raises:
-        UnknownChoice: a side is not written like that.
+        UnknownChoice: a side is not written like that, or is too much to read.
     """
-    within = [Point.measured_at >= since, Point.measured_at < until]
+    named = SeriesRow.case["workload"].as_string() == workload
+    chosen = [SeriesRow.metric == metric, *([named] if workload else [])]
     if by == "setting":
-        before, after = _by_setting(_measured(session, metric, within), sides)
+        measured = _measured(session, [*chosen, *_within(since, until)])
+        before, after = _by_setting(measured, sides)
     else:
-        in_time = [] if by == "date" else within
-        conditions = [[*in_time, *_condition(by, side)] for side in sides]
-        before, after = (_by_series(_measured(session, metric, one)) for one in conditions)
+        in_time = [] if by == "date" else _within(since, until)
+        conditions = [[*chosen, *in_time, *_condition(by, side)] for side in sides]
+        before, after = (_by_series(_measured(session, one)) for one in conditions)
     both = [(before.get(key), after.get(key)) for key in dict.fromkeys((*before, *after))]
-    return [
-        Contrasted(one, other, contrast(one.logs, other.logs) if one and other else None)
-        for one, other in both
-    ]
+    return [_contrasted(one, other) for one, other in both]
+
+
+def _contrasted(one: Sided | None, other: Sided | None) -> Contrasted:
+    found = contrast(one.logs, other.logs) if one and other else None
+    if one and other and found and found.pairs:
+        one, other = (
+            replace(side, logs={r: side.logs[r] for r in one.logs.keys() & other.logs.keys()})
+            for side in (one, other)
+        )
+    return Contrasted(one, other, found)
 
 
 Key = tuple[object, ...]
@@ -166,13 +186,21 @@ def _condition(by: By, side: str) -> list[ColumnElement[bool]]:
     if by == "worker":
         return [WORKER.element == side]
     if by == "date":
-        first, last = days(side)
-        return [Point.measured_at >= first, Point.measured_at < last]
+        return _within(*days(side))
     fact, equals, value = side.partition("=")
     if not equals:
         raise UnknownChoice(f"An environment is named by a fact, as sw.torch=2.12.1: {side!r}.")
     told = EnvironmentRow.facts[fact].as_string() == value
     return [Point.environment.in_(select(EnvironmentRow.digest).where(told))]
+
+
+def _within(since: datetime, until: datetime) -> list[ColumnElement[bool]]:
+    if until - since > MOST_DAYS * DAY:
+        raise UnknownChoice(
+            f"A side spans {MOST_DAYS} days at most: {since:%Y-%m-%d} to {until:%Y-%m-%d}; choose "
+            "a shorter time."
+        )
+    return [Point.measured_at >= since, Point.measured_at < until]
 
 
 def days(text: str) -> tuple[datetime, datetime]:
@@ -200,28 +228,31 @@ def _without(series: SeriesName, axis: str) -> Key:
     return series.project, case.workload, case.preset, tuple(sorted(rest.items())), facts
 
 
-def _measured(
-    session: Session, metric: str, conditions: Sequence[ColumnElement[bool]]
-) -> list[Sided]:
+def _measured(session: Session, conditions: Sequence[ColumnElement[bool]]) -> list[Sided]:
     """Read measurements under some conditions, series by series, from plain cases on."""
     query = (
-        select(SeriesRow, Point.revision, Point.value, Point.result_id, Point.environment)
+        select(SeriesRow.id, Point.revision, Point.value, Point.result_id, Point.environment)
         .join(Point, Point.series_id == SeriesRow.id)
-        .where(SeriesRow.metric == metric, *COUNTED, *conditions)
-        .order_by(SeriesRow.case_key, SeriesRow.id, Point.revision_at, Point.measured_at)
+        .where(*COUNTED, *conditions)
     )
-    rows: dict[str, SeriesRow] = {}
-    points: dict[str, list[tuple[str, float, str, str]]] = {}
-    for row, revision, value, result_id, environment in session.execute(query):
-        rows[row.id] = row
-        points.setdefault(row.id, []).append((revision, value, result_id, environment))
-    sided = (_sided(name_of(row), points[row.id]) for row in rows.values())
+    few = query.limit(MOST_POINTS + 1).subquery()
+    if (session.scalar(select(func.count()).select_from(few)) or 0) > MOST_POINTS:
+        raise UnknownChoice(
+            f"A side has more than {MOST_POINTS:,} measurements, too many to compare at once: "
+            "choose a workload or a shorter time."
+        )
+    order = (SeriesRow.case_key, SeriesRow.id, Point.revision_at, Point.measured_at)
+    known = session.scalars(select(SeriesRow).where(SeriesRow.id.in_(select(few.c.id))))
+    names = {row.id: name_of(row) for row in known}
+    points = groupby(session.execute(query.order_by(*order)), itemgetter(0))
+    sided = (_sided(names[series_id], of) for series_id, of in points)
     return [side for side in sided if side.logs]
 
 
-def _sided(series: SeriesName, points: Sequence[tuple[str, float, str, str]]) -> Sided:
-    logs = by_revision((revision, value) for revision, value, *_ in points)
-    return Sided(series, points[-1][2], logs, frozenset(point[3] for point in points))
+def _sided(series: SeriesName, points: Iterable[Sequence[Any]]) -> Sided:
+    _, revisions, values, results, digests = zip(*points, strict=True)
+    logs = by_revision(zip(revisions, values, strict=True))
+    return Sided(series, results[-1], logs, frozenset(digests))
 
 
 def environments(rows: Iterable[Contrasted]) -> tuple[set[str], set[str]]:
@@ -236,7 +267,8 @@ def environments(rows: Iterable[Contrasted]) -> tuple[set[str], set[str]]:
 
 def varied_facts(session: Session) -> list[str]:
     """Facts of the newest environments that differ between them, as ``sw.torch=2.12.1``."""
-    newest = select(EnvironmentRow.digest).order_by(EnvironmentRow.first_seen_at.desc())
+    seen = EnvironmentRow.digest.in_(select(Point.environment))
+    newest = select(EnvironmentRow.digest).where(seen).order_by(EnvironmentRow.first_seen_at.desc())
     known = _values(session, set(session.scalars(newest.limit(ENVIRONMENTS))))
     varied = {
         fact: values

@@ -55,6 +55,14 @@ NOT_WALKED = {
     *(f"{API}/{path}" for path in ("health", "catalog", "openapi.json")),
 }
 """What is the same whatever was measured; administrators' lists hold nothing that a child says."""
+IN_TIME = "since=2026-11-01&until=2026-12-01"
+SIDES = (
+    "by=worker&baseline=w1&contender=w2",
+    "by=environment&baseline=sw.torch%3D2.13&contender=sw.torch%3D2.14",
+    "by=setting&baseline=precision%3Dfp32&contender=precision%3Dbf16",
+    "by=date&baseline=2026-11-20&contender=2026-11-21",
+)
+"""What the history is compared by; all was measured on one worker and day."""
 Make = Callable[[Lease, float, int], Result]
 
 
@@ -65,7 +73,7 @@ class History:
     workload: str
     ids: dict[str, str]
 
-    def address(self, template: str) -> str:
+    def addresses(self, template: str) -> list[str]:
         queries = {
             "/explore": "?series={series_id}&point={series_id}.{result_id}",
             "/explore/figure": "?series={series_id}&x=order&panels=true",
@@ -80,8 +88,10 @@ class History:
             f"{API}/findings": "?limit=500",
         }
         path = template.replace("{revision:path}", "{last}").replace("{worker}", "w1")
-        whole = path + queries.get(template, "")
-        return whole.format(**self.ids)
+        asked = [queries.get(template, "")]
+        if template == "/compare":
+            asked += [f"?workload={self.workload}&{IN_TIME}&{sides}" for sides in SIDES]
+        return [(path + query).format(**self.ids) for query in asked]
 
 
 def database_of(client: TestClient) -> Database:
@@ -206,6 +216,7 @@ def cost(client: TestClient, address: str) -> Cost:
         answer = client.get(address)
         times.append(time.perf_counter() - began_s)
         assert answer.status_code == 200, f"{address}: {answer.text[:500]}"
+        assert "by=" not in address or "Nothing to compare" not in answer.text, address
     return Cost(min(times), len(answer.content))
 
 
@@ -239,15 +250,16 @@ def test_every_page_and_answer_has_a_bound_whatever_a_child_printed(
         own.ids["finding_id"] = found["id"]
     walked, wrong = set(), []
     for template in sorted(set(templates(client)) - NOT_WALKED):
-        little, much = (cost(client, one.address(template)) for one in both)
-        most_held_b = peak_b(client, both[1].address(template))
         walked.add(template)
         most_b = DOCUMENT_B if template in WHOLE else PAGE_B
-        told = f"{template}: {little} against {much}, {most_held_b} B held"
-        if much.size_b > most_b or most_held_b > MEMORY_B:
-            wrong.append(f"too large: {told}")
-        if much.took_s > SLOWER * max(little.took_s, LEAST_S):
-            wrong.append(f"too slow: {told}")
+        for addresses in zip(*(one.addresses(template) for one in both), strict=True):
+            little, much = (cost(client, address) for address in addresses)
+            most_held_b = peak_b(client, addresses[1])
+            told = f"{addresses[1]}: {little} against {much}, {most_held_b} B held"
+            if much.size_b > most_b or most_held_b > MEMORY_B:
+                wrong.append(f"too large: {told}")
+            if much.took_s > SLOWER * max(little.took_s, LEAST_S):
+                wrong.append(f"too slow: {told}")
     assert not wrong, "\n".join(wrong)
     assert len(walked) > 30
 

@@ -13,7 +13,9 @@ from fastapi.testclient import TestClient
 from sqlalchemy import update
 
 from benchmarks.contracts import Lease, Result, Status
-from service.models import ComparisonRow, EnvironmentRow, Point
+from service.history import contrasts
+from service.models import ComparisonRow, EnvironmentRow, Point, SeriesRow
+from service.models.project_filter import restrict
 from service.wording import formats
 
 
@@ -109,7 +111,11 @@ TIME = "&since=2025-12-01&until=2026-03-01"
 SIDES = [
     ("by=worker&baseline=fast&contender=slow", f"{formats.MINUS}3.", "20 pairs"),
     ("by=setting&baseline=precision%3Dfp32&contender=precision%3Dbf16", "+10", "20 pairs"),
-    ("by=date&baseline=2026-01-01..2026-01-05&contender=2026-01-06..2026-01-20", "", "unclear"),
+    (
+        "by=date&baseline=2026-01-01..2026-01-05&contender=2026-01-06..2026-01-20",
+        "△</span> +0.1 %",
+        "no revision in common",
+    ),
 ]
 
 
@@ -148,9 +154,64 @@ def test_environments_are_compared_by_a_fact_and_tell_what_else_differs(
         ("by=environment&baseline=x&contender=y", "named by a fact"),
         ("by=date&baseline=yesterday&contender=today", "a range of days"),
         ("by=date&baseline=9999-12-31&contender=today", "a range of days"),
+        ("by=date&baseline=2024-01-01..2025-06-01&contender=2026-01-01", "366 days at most"),
+        ("by=worker&baseline=a&contender=b&since=2020-01-01", "366 days at most"),
+        ("by=setting&baseline=a%3D1&contender=a%3D2&since=2020-01-01", "366 days at most"),
     ],
 )
 def test_a_side_that_is_not_understood_is_told(client: TestClient, query: str, said: str) -> None:
     answer = client.get(f"/compare?{query}")
     assert answer.status_code == 200
     assert said in answer.text
+
+
+@pytest.mark.parametrize("query", [query for query, *_ in SIDES])
+def test_a_side_with_too_many_measurements_is_refused_until_it_is_narrowed(
+    two_sided: TestClient, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    monkeypatch.setattr(contrasts, "MOST_POINTS", 4)
+    page = f"/compare?{query}{TIME}"
+    assert "A side has more than 4 measurements" in two_sided.get(page).text
+    assert "A side has more" not in two_sided.get(f"{page}&workload=unet").text
+
+
+def test_values_are_of_the_revisions_that_are_compared(client: TestClient) -> None:
+    database = client.app.state.database  # type: ignore[attr-defined]
+    with database.writing() as session:
+        long.prepare(session, ("a", "b"))
+        values = {number: 100.0 if number < 3 else 50.0 for number in range(10)}
+        long.add(session, values, worker="a")
+        long.add(session, {0: 100.0, 1: 100.0, 2: 100.0}, worker="b", place=1)
+        ends = [long.START, long.placed_at(99)]
+        (one,) = contrasts.contrasts(session, "worker", ("a", "b"), "throughput", *ends)
+    assert one.baseline
+    assert one.contender
+    assert one.found
+    assert one.found.pairs == len(one.baseline.logs) == len(one.contender.logs) == 3
+    assert (one.baseline.value, one.contender.value) == pytest.approx((100.0, 100.0))
+
+
+def test_a_project_is_offered_the_facts_of_its_own_environments_alone(client: TestClient) -> None:
+    database = client.app.state.database  # type: ignore[attr-defined]
+    with database.writing() as session:
+        long.prepare(session)
+        for digest in "nmo":
+            facts = {"sw.torch": f"2.{ord(digest)}"}
+            session.add(EnvironmentRow(digest=digest, facts=facts, first_seen_at=long.START))
+        session.flush()
+        for place, (series_id, project) in enumerate(
+            {long.SERIES: "red", long.OTHER: "blue"}.items()
+        ):
+            owned = update(SeriesRow).where(SeriesRow.id == series_id)
+            session.execute(owned.values(project=project))
+            long.add(session, {1: 1.0, 2: 2.0}, series_id=series_id, place=place, project=project)
+        for number, digest in ((1, "n"), (2, "m")):
+            of = (Point.series_id == long.SERIES, Point.revision == long.revision_of(number))
+            session.execute(update(Point).where(*of).values(environment=digest))
+        blue = update(Point).where(Point.series_id == long.OTHER)
+        session.execute(blue.values(environment="o"))
+    with database.reading() as session:
+        assert len(contrasts.varied_facts(session)) == 3
+    with database.reading() as session:
+        restrict(session, "red")
+        assert contrasts.varied_facts(session) == ["sw.torch=2.109", "sw.torch=2.110"]
