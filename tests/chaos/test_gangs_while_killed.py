@@ -8,13 +8,13 @@ import sys
 
 from trials.chaos.replica import environment
 
-VICTIMS = ("rank 1", "service", "worker")
+VICTIMS = ("rank 1", "service")
 EASED_S = 200
 """On a machine under load; `make chaos` holds the promise itself."""
 
 
 def test_a_gang_that_is_struck_gives_its_lease_back_and_leaves_nothing() -> None:
-    """Rank, service and worker; then one gang that nobody strikes has its result."""
+    """Rank and service; then one gang that nobody strikes has its result."""
     command = [sys.executable, "-m", "trials.chaos.gangs", "--seed", "5"]
     told = ["--kills", str(len(VICTIMS)), "--back-s", str(EASED_S)]
     told += ["--victims", *VICTIMS]
