@@ -176,7 +176,7 @@ class Replicate(Contract):
     exchange_s: Number | None = None
     """Seconds that exchange adds to a step of a gang, if its account is asked for."""
     account: Account | None = None
-    """Of a gang, if it is asked for."""
+    """Account of a gang, if it is asked for."""
     telemetry: dict[Literal["full", "synth"], Telemetry] = Field(default_factory=dict)
     phases: Phases | None = None
     """None where they were not asked for."""

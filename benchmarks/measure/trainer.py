@@ -34,7 +34,7 @@ class Trainer:
         if recipe.checkpointing:
             checkpointing.recompute(model, recipe.blocks)
         self.parameters = sum(parameter.numel() for parameter in model.parameters())
-        """Of the whole model; tied ones count once."""
+        """Parameters of the whole model; tied ones count once."""
         self.model, self._wrapped = wrappers.shared(recipe, model, device)
         self.recipe = replace(recipe, model=self.model)
         self.optimizer = recipe.optimizer(recipe.parameters(self.model), **recipe.optimizer_options)

@@ -28,7 +28,7 @@ NIGHTS = 30
 NODES = ("synthetic-a", "synthetic-b")
 SUITE = "ladder"
 PROCESSES = 3
-"""Of a case in a night; they come in one result."""
+"""Processes of a case in a night; they come in one result."""
 NIGHT_NOISE = 0.001
 """Standard deviation of a case from night to night."""
 LEFT_OUT = {"cycles", "power", "step_time_synth", "first_step_time_warm"}

@@ -20,7 +20,7 @@ LEAST = 0.005
 PAIRS = 3
 """So many revisions in common make pairs; two have one degree of freedom."""
 MOST = 700.0
-"""Of a logarithm, so that its ratio is a number."""
+"""Largest logarithm, so that its ratio is a number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ router = rendering.page_router(rendering.COUNTED)
 
 PER_PAGE = 50
 DAYS = 90
-"""Of history that is compared, unless a time is chosen."""
+"""Days of history that are compared, unless a time is chosen."""
 KINDS = {
     "revision": "Revisions",
     "worker": "Workers",

@@ -255,7 +255,7 @@ class Confirmed:
 
     confirmation: confirm.ConfirmationView
     pairs: tuple[tuple[str, int, MetricFinding | None], ...]
-    """Of each comparison: its id, its pairs, and the first metric over them."""
+    """Id of each comparison, its pairs, and the first metric over them."""
 
 
 def with_pairs(

@@ -50,7 +50,7 @@ class SettingEffect:
     """Geometric mean over the pairs."""
     low: float
     high: float
-    """Of one pair its interval, of several the smallest and the largest ratio."""
+    """Interval of one pair; smallest and largest ratio of several."""
     pairs: int
 
 

@@ -181,7 +181,7 @@ class CompareAddress(Address):
     baseline: Short = ""
     contender: Short = ""
     suite: Annotated[str, Field(max_length=64)] = ""
-    """Of revisions alone: the cases of a suite, each of which gets a row."""
+    """Suite whose cases each get a row, where revisions are compared."""
     workload: Short = ""
     metric: Short = "throughput"
     since: Instant = None

@@ -35,7 +35,7 @@ router = rendering.page_router(rendering.COUNTED)
 LEASES_UNSEEN = 3
 """After so many leases without a sign a worker is gone: its job went to another after the first."""
 REMEMBERED = timedelta(days=30)
-"""Of the results whose readings are shown."""
+"""Age of the oldest results whose readings are shown."""
 RESULTS = 40
 MOST_TIMED = 500
 """Queued jobs of a worker whose time is added up."""

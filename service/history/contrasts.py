@@ -26,9 +26,9 @@ from service.schemas.series import ChangeVerdict, SeriesName
 By = Literal["worker", "environment", "setting", "date"]
 DAY = timedelta(days=1)
 MOST_DAYS, MOST_POINTS = 366, 100_000
-"""Of each side: how long a time is compared, and how many measurements are read."""
+"""Longest time that a side spans, in days, and most measurements that are read of it."""
 ENVIRONMENTS = 200
-"""Of each side, whose facts are read."""
+"""Most environments of a side whose facts are read."""
 FEW = 5
 """More values than these on one side make a fact a reading, and no setting."""
 ABSENT: frozenset[str | None] = frozenset({None})

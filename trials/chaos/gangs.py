@@ -65,7 +65,7 @@ class Ganged:
     by_victim: Counter[str] = field(default_factory=Counter)
     by_moment: Counter[str] = field(default_factory=Counter)
     back_s: dict[str, list[float]] = field(default_factory=dict)
-    """Of each victim: seconds until the lease was back, or held on to as before."""
+    """Seconds until the lease was back, or held on to as before, by victim."""
     reasons: Counter[str] = field(default_factory=Counter)
     wall_s: float = 0.0
     violations: list[str] = field(default_factory=list)

@@ -48,7 +48,7 @@ def test_too_little_is_none() -> None:
 
 
 NOISE = 0.0025
-"""Of one cell in a night."""
+"""Standard deviation of one cell in a night, as a share."""
 
 
 def drifting(seed: int, *, step: float, nights: int, slope: float = -0.0025) -> tuple[Side, Side]:
