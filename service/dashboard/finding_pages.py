@@ -13,6 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from service import findings
+from service.analysis.contrast import LEAST_EFFECT
 from service.analysis.detection.alarms import PATIENCE
 from service.analysis.detection.windows import LEAST_POINTS
 from service.api.dependencies import DatabaseSession as Reading
@@ -29,7 +30,6 @@ from service.dashboard import (
 )
 from service.dashboard.query_params import InboxAddress
 from service.findings import threshold_table
-from service.history.compare import LEAST_EFFECT
 from service.history.queries import load_series
 from service.models import SeriesRow, WorkerRow
 from service.schemas.findings import AffectedSeries

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
+from service.analysis.contrast import LEAST_EFFECT
 from service.analysis.detection.alarms import PATIENCE
 from service.analysis.detection.windows import SAME
 from service.analysis.recovery import taken_back
@@ -12,7 +13,6 @@ from service.findings.gather_evidence import where_of
 from service.findings.rules import AlreadyReported, Candidate, SlowPeriods
 from service.findings.shift import shift_at
 from service.findings.thresholds import NEVER
-from service.history.compare import LEAST_EFFECT
 from service.history.series_history import EDGE, PlacedChange, SeriesHistory
 
 

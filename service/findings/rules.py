@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
 
+from service.analysis.contrast import LEAST_EFFECT
 from service.analysis.detection.alarms import PATIENCE
 from service.analysis.detection.change import ChangePoint, Noise
 from service.analysis.detection.history import HIGHEST
 from service.analysis.recovery import RECOVERED, Step, share_left, singled_out, taken_back, without
 from service.history.changes import ALIKE, RECENT
-from service.history.compare import LEAST_EFFECT
 from service.history.series_history import (
     EDGE,
     PlacedChange,

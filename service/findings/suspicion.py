@@ -18,13 +18,13 @@ from typing import Self
 
 from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Direction
+from service.analysis.contrast import LEAST_EFFECT
 from service.analysis.detection.history import Refused
 from service.analysis.detection.prediction import LEAST_POINTS, expectation
 from service.analysis.detection.support import confirmed
 from service.findings import rules
 from service.findings.rules import AlreadyReported, PendingShift, SlowPeriods
 from service.findings.thresholds import NEVER
-from service.history.compare import LEAST_EFFECT
 from service.history.series_history import EDGE, RecentPoint, RecentPoints, SeriesHistory
 from service.models import ConfirmationRow
 from service.schemas.series import SeriesName

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from service.history.compare import LEAST_EFFECT
+from service.analysis.contrast import LEAST_EFFECT
 from service.schemas.series import SeriesName
 from service.schemas.thresholds import ThresholdView
 

@@ -15,23 +15,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from benchmarks.contracts import Case, Direction, Status
+from service.analysis.contrast import CALLED, LEAST_EFFECT, SHOWN
 from service.analysis.variance import NIGHT, Spread
 from service.history.types import Failure
 from service.schemas.series import ChangeVerdict, Ratio, RevisionChange, Series, SeriesPoint
 
 SIDES = ("baseline", "contender")
-LEAST_EFFECT = 0.005
-"""A smaller difference is never called one. Three processes a side of equal code are told apart by
-their intervals alone in one comparison out of 80, and where processes differ by 0.27 %, in one out
-of 250 by this much."""
 LEAST_EFFECT_ACROSS = 0.01
-"""The same between two workers, whose devices differ as well."""
+"""`LEAST_EFFECT` between two workers, whose devices differ as well."""
 ENOUGH = 3
 """Processes of a side that say themselves how processes differ. Two have one degree of freedom."""
-SHOWN = 0.95
-CALLED = 0.9875
-"""By a history's noise a difference is called on this interval: as seldom wrongly, one time in 80,
-as by the intervals of three processes a side."""
 MEASURE = f"measure {ENOUGH} processes a side (--replicates {ENOUGH})"
 
 

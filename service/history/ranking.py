@@ -17,8 +17,9 @@ from statistics import median
 
 from benchmarks.catalog import catalog
 from benchmarks.contracts import Case
+from service.analysis.contrast import CALLED, LEAST_EFFECT, SHOWN
 from service.analysis.variance import Spread
-from service.history.compare import CALLED, ENOUGH, LEAST_EFFECT, LEAST_EFFECT_ACROSS, SHOWN
+from service.history.compare import ENOUGH, LEAST_EFFECT_ACROSS
 from service.schemas.best import BestCase, Overtaken, RankedCase
 from service.schemas.series import Ratio, Series, SeriesName, SeriesPoint
 

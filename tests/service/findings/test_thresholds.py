@@ -13,11 +13,11 @@ from builders.looked import arrive, only
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Case, Direction
+from service.analysis.contrast import LEAST_EFFECT
 from service.database.session import now_of
 from service.findings.pipeline import follow_series
 from service.findings.threshold_table import Choice, Scope, put, remove
 from service.findings.thresholds import NEVER, least_effect, threshold_of
-from service.history.compare import LEAST_EFFECT
 from service.schemas.series import SeriesName
 from service.schemas.thresholds import Never, ThresholdView
 
