@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from functools import cache, partial
+from itertools import count
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 import anyio
@@ -48,6 +49,8 @@ GROUP = 16
 _WITNESS = "witness"
 _EARLIEST = datetime(1990, 1, 1, tzinfo=UTC)
 _LATEST = datetime(2200, 1, 1, tzinfo=UTC)
+_MADE = count()
+"""Rows that this process has named."""
 
 
 class Database:
@@ -298,12 +301,13 @@ def now_of(on: Runner) -> datetime:
 
 
 def new_id(now: datetime, position: int = 0) -> str:
-    """Name a row, so that rows sort in the order in which they were made.
+    """Name a row, so that rows sort in the order in which this process made them.
 
-    32 hexadecimal digits: milliseconds, place among those of the moment, 64 random bits.
+    32 hexadecimal digits: milliseconds, place among those of the moment, a count, 40 random bits.
     """
     milliseconds = int(now.timestamp() * 1_000)
-    return f"{milliseconds:012x}{position:04x}{secrets.token_hex(8)}"
+    place = next(_MADE) & 0xFFFFFF
+    return f"{milliseconds:012x}{position:04x}{place:06x}{secrets.token_hex(5)}"
 
 
 def check_time(name: str, value: datetime) -> None:
