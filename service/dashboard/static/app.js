@@ -268,9 +268,13 @@
     for (const tab of document.querySelectorAll("[data-tabs] > details")) {
       tab.querySelector("summary").addEventListener("click", (event) => {
         if (tab.open) event.preventDefault(); // one is always open
-        else history.replaceState(null, "", `#${tab.querySelector("[id]").id}`);
+        else nameTab(tab);
       });
     }
+  }
+
+  function nameTab(tab) {
+    history.replaceState(null, "", `#${tab.querySelector("[id]").id}`);
   }
 
   async function copyText(source) {
@@ -368,6 +372,8 @@
     try {
       const response = await fetch(path, options);
       if (response.ok) {
+        const tab = form.closest("[data-tabs] > details");
+        if (tab) nameTab(tab); // one that was opened before this script ran has no name yet
         location.reload();
         return; // and the fields stay as they are: nothing is sent twice
       }
