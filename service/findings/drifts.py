@@ -83,19 +83,35 @@ def _near(session: Session, change: Candidate) -> Iterable[FindingRow]:
     ).all()
 
 
+def moves_on(histories: Histories, row: FindingRow, about: Sequence[Candidate]) -> bool:
+    """Return True if what a finding is about drifts on, by what is known now.
+
+    Levels that move on without a step show no other change that would go on from the finding.
+    """
+    return row.drifts or (_is_unexplained(row) and _drift_on(histories, row.first_bad_at, about))
+
+
+def _is_unexplained(row: FindingRow) -> bool:
+    return row.cause == Cause.UNKNOWN and row.certainty == Certainty.CONFIRMED
+
+
 def _goes_on(
     histories: Histories, row: FindingRow, about: Sequence[Candidate], group: Sequence[Candidate]
 ) -> bool:
     head = group[0]
-    unexplained = row.cause == Cause.UNKNOWN and row.certainty == Certainty.CONFIRMED
-    if head.not_by_code and (row.drifts or unexplained):
+    if head.not_by_code and (row.drifts or _is_unexplained(row)):
         return True  # nothing begins here, and the old level was left before
     if row.drifts and _is_late(histories.of(head.series.id), head):
         return True  # a step would have been found in the nights after it
-    metric = head.series.metric
-    ids = {one.series.id for one in [*about, *group] if one.series.metric == metric}
     since = min(row.first_bad_at, head.placed.first_bad_at)
-    begin = revisions.beside(histories.session, since, head.series.project, -NEAR)
+    return _drift_on(histories, since, [*about, *group])
+
+
+def _drift_on(histories: Histories, since: datetime, changes: Sequence[Candidate]) -> bool:
+    """Return True if the levels of the series with these changes, one metric's, drift together."""
+    series = changes[0].series
+    ids = {one.series.id for one in changes if one.series.metric == series.metric}
+    begin = revisions.beside(histories.session, since, series.project, -NEAR)
     return _is_gradual(histories.session, [histories.of(one) for one in sorted(ids)], begin)
 
 
@@ -116,7 +132,7 @@ def _is_gradual(session: Session, among: Sequence[SeriesHistory], begin: datetim
         if logs and history.analysis.noise is not None:
             scales.append(max(history.analysis.noise.scale, LEAST_SCALE))
     before = sorted(at for at in by_revision if at < begin)[-LEVELS_BEFORE:]
-    since = sorted(at for at in by_revision if at >= begin)
+    since = sorted(at for at in by_revision if at >= begin)[: DRIFT + NEAR]
     if len(before) < ENOUGH or not since:
         return False
     logs_of = [by_revision[at] for at in (*before, *since)]

@@ -12,8 +12,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from service.database.failures import passes
-from service.findings import causes
-from service.findings.drifts import moved_by_now
+from service.findings import causes, lifecycle
+from service.findings.drifts import moved_by_now, moves_on
 from service.findings.gather_evidence import members, same_metric, say_again
 from service.findings.opening import join, unreported
 from service.findings.rules import ACTIVE, OF_CHANGES, Candidate
@@ -60,7 +60,7 @@ def _show(
     histories: Histories, row: FindingRow, about: Sequence[Candidate], analysed: Collection[str]
 ) -> Iterator[str]:
     others = _others(histories, about, analysed)
-    if row.drifts:
+    if moves_on(histories, row, about):
         yield from (one.series.id for one in about if one.series.id in analysed)
         yield from (history.series.id for history in others)
         return
@@ -92,7 +92,8 @@ def _grow(histories: Histories, finding_id: str, ids: Sequence[str], now: dateti
     session = histories.session
     row = session.get_one(FindingRow, finding_id, populate_existing=True)
     about = members(session, row)
-    if row.drifts:
+    if moves_on(histories, row, about):
+        lifecycle.mark_drift(session, row)
         _go_on(histories, row, about, ids, now)
         return
     known = {member.series.id for member in about}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from benchmarks.contracts import Contract
 from service.analysis.statement import Statement, state
 from service.findings.bad_node_statistics import LEAST_CONTRAST
-from service.findings.suspicion import Suspicion, Where
+from service.findings.suspicion import CLEARLY, Suspicion, Where
 from service.models.confirmations import ConfirmationState as State
 from service.schemas.gate import Answer
 
@@ -132,7 +132,7 @@ def _alike(
         return ConfirmationVerdict(State.NOT_REPRODUCED, state("old_level_again", **revisions))
     if elsewhere is not None:
         workers = {"worker": suspicion.worker, "other": elsewhere.worker}
-        if suspicion.worse and abs(suspicion.effect) >= LEAST_CONTRAST:
+        if suspicion.worse and _apart(suspicion, reading, elsewhere):
             return ConfirmationVerdict(
                 State.BAD_NODE, state("new_level_here", **revisions, **workers)
             )
@@ -142,6 +142,19 @@ def _alike(
         ("new_level_too", reading.worker) if other else ("new_level_now", suspicion.worker)
     )
     return ConfirmationVerdict(State.ENVIRONMENT, state(kind, worker=worker, **revisions))
+
+
+def _apart(suspicion: Suspicion, reading: RemeasuredValue, elsewhere: RemeasuredValue) -> bool:
+    """Return True if two workers lie as far apart as the suspicion is large, or nearly.
+
+    Beside a drift both are somewhere between the levels, one a little nearer to the new one.
+    """
+    here, there = (
+        suspicion.usual.alike(one.worker, math.sqrt(one.baseline * one.contender))
+        for one in (reading, elsewhere)
+    )
+    way = math.log(here / there) / math.log(suspicion.after / suspicion.before)
+    return abs(suspicion.effect) >= LEAST_CONTRAST and way >= 1 - CLEARLY
 
 
 def _unresolved(kind: str, **facts: object) -> ConfirmationVerdict:

@@ -104,6 +104,14 @@ def test_a_node_that_differs_as_nodes_do_or_is_faster_is_no_bad_node(new: float)
     assert verdict(suspicion, slow, reading(Answer.SAME, OLD, OLD)).state is State.NOT_REPRODUCED
 
 
+def test_two_nodes_a_little_on_either_side_of_the_middle_are_alike() -> None:
+    """As beside a drift: each is nearer to another level, and they differ by a third of the way."""
+    elsewhere = reading(Answer.SAME, 98.3, 98.3)
+    assert verdict(SUSPECTED, elsewhere).ask_suspect
+    slow = reading(Answer.SAME, 96.7, 96.7, worker="b")
+    assert verdict(SUSPECTED, slow, elsewhere).state is State.NOT_REPRODUCED
+
+
 def test_without_another_worker_the_node_is_not_excluded() -> None:
     said = verdict(SUSPECTED, reading(Answer.SAME, NEW, NEW, worker="b"))
     assert "is not excluded" in say(said.says)
