@@ -1,4 +1,7 @@
-"""Measures the commits between two measured ones where a level changed, while workers idle."""
+"""While workers idle: measures the commits between two measured ones where a level changed.
+
+Where none is left, and no commit is new, what is least certain is measured again.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy import ColumnElement, Select, exists, func, literal, select, update
 from sqlalchemy.orm import Session
@@ -15,7 +19,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import FINAL_STATES, Case, JobSpec, JobState, ListedCommit
 from service.database.session import alone, rows
 from service.errors import Invalid, ServiceError
-from service.jobs import commit_ranges, expiry, heads
+from service.jobs import commit_ranges, expiry, heads, remeasure
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import submit
 from service.jobs.transitions import LIVE
@@ -73,8 +77,9 @@ class Gap:
 def fill(session: Session, daily: int, now: datetime) -> str | None:
     """Submit the median commit of one gap, the newest first; return the submission's id.
 
-    Only a worker that has nothing to do is asked, and no more than ``daily`` jobs a day. Before a
-    schedule's slot what waits is cancelled, and comes later.
+    Without a gap, submit what `remeasure` chooses. Only a worker that has nothing to do is asked,
+    and no more than ``daily`` jobs a day. Before a schedule's slot what waits is cancelled, and
+    comes later.
     """
     alone(session, "backfill")
     if _slot_is_near(session, now):
@@ -82,18 +87,23 @@ def fill(session: Session, daily: int, now: datetime) -> str | None:
         return None
     idle = set(session.scalars(_idle(now)))
     left = daily - _spent_since(session, now - DAY)
-    if not idle or left <= 0 or not (gaps := _gaps(session)):
+    if not idle or left <= 0:
+        return None
+    gaps, waiting = _gaps(session), remeasure.without_new_commit(session)
+    if not (gaps or waiting):
         return None
     here = commit_ranges.workers_here(session, now)
     builds = {row.name: set(row.revisions or ()) for row in here if row.name in idle}
-    for gap in gaps:
-        if gap.worker not in builds or (known := _between(session, gap, now, here)) is None:
+    for gap in (one for one in gaps if one.worker in builds):
+        known = _between(session, gap, now, here)
+        if known is None or (tried := _tried(session, gap, known)) is None:
+            waiting = ()  # this gap comes first
             continue
-        tried = _tried(session, gap, known)
-        place = None if tried is None else _median(known, tried, builds[gap.worker])
+        place = _median(known, tried, builds[gap.worker])
         if place is not None and (made := _submit(session, gap, known[place], left, now)):
             return made
-    return None
+    free = [row for row in here if row.name in builds]
+    return _submit_again(session, remeasure.chosen(session, waiting, free, left, now), now)
 
 
 def _slot_is_near(session: Session, now: datetime) -> bool:
@@ -178,14 +188,15 @@ def _gaps(session: Session) -> Sequence[Gap]:
 def _between(
     session: Session, gap: Gap, now: datetime, here: Sequence[WorkerRow]
 ) -> list[ListedCommit] | None:
-    """The commits between; None while they are not known, or cannot be."""
+    """The commits between, none if nobody lists them; None while they are not known."""
     row = session.get(CommitRangeRow, (gap.good, gap.bad))
     if row is None:
         try:
             row = commit_ranges.ask(session, gap.good, gap.bad, now, here)
         except Invalid:
-            return None
-    return None if row.listed_at is None else commit_ranges.commits_of(row)[:-1]
+            return []
+    awaited = row.listed_at is None and not row.reason
+    return None if awaited else commit_ranges.commits_of(row)[:-1]
 
 
 def _tried(session: Session, gap: Gap, known: Sequence[ListedCommit]) -> set[str] | None:
@@ -234,18 +245,45 @@ def _submit(
         revision_at=commit.at,
         revision_author=commit.author or None,
         revision_title=commit.title or None,
-        requires=gap.like.requires | {"worker": gap.worker},
-        priority=PRIORITY,
-        protocol=gap.like.protocol,
-        timeout_s=min(gap.like.timeout_s, LIMIT.total_seconds()),
         source=f"{SOURCE}{gap.schedule}"[:64],
         project=gap.project or None,
+        **_as_measured(gap.like, gap.worker),
     )
+    return _queued(session, request, "between two others", now)
+
+
+def _submit_again(session: Session, chosen: Sequence[remeasure.Again], now: datetime) -> str | None:
+    """Submit each case for its worker; return the last submission's id."""
+    made = None
+    for one in chosen:
+        request = SubmissionRequest(
+            cases=(one.like.case,),
+            revision=one.commit,
+            source=one.source,
+            project=one.schedule.project or None,
+            **_as_measured(one.like, one.worker),
+        )
+        made = _queued(session, request, "again", now) or made
+        one.schedule.note = f"{remeasure.WHY}, last {one.like.case.key} on {one.worker}."[:500]
+    return made
+
+
+def _as_measured(like: JobSpec, worker: str) -> dict[str, Any]:
+    """How a job was measured, as fields of a request, for one worker and after everything else."""
+    return {
+        "requires": like.requires | {"worker": worker},
+        "priority": PRIORITY,
+        "protocol": like.protocol,
+        "timeout_s": min(like.timeout_s, LIMIT.total_seconds()),
+    }
+
+
+def _queued(session: Session, request: SubmissionRequest, how: str, now: datetime) -> str | None:
     try:
         with session.begin_nested():
             made = submit(session, request, now).submission_id
     except ServiceError as error:
-        log.info("%s is not measured for %s: %s", commit.commit, gap.schedule, error.detail)
+        log.info("%s is not measured %s: %s", request.revision, how, error.detail)
         return None
-    log.info("%s is measured for %s, between two others", commit.commit, gap.schedule)
+    log.info("%s is measured %s (%s)", request.revision, how, request.source)
     return made

@@ -18,7 +18,7 @@ from benchmarks.contracts import JobState, Status
 from service.comparisons import bisection
 from service.database.session import Database, now_of
 from service.findings import pipeline
-from service.jobs import backfill
+from service.jobs import backfill, remeasure
 from service.models import ChangeRow, FindingRow, Job, Point, Schedule, Submission
 
 API = "/api/v1"
@@ -337,6 +337,22 @@ def test_a_change_that_nobody_confirmed_may_be_the_machine_s_and_is_not_narrowed
     with fleet.database.writing() as session:
         session.execute(update(FindingRow).values(certainty="confirmed", cause="environment"))
     assert (fleet.fill(), fleet.fill_all()) == (None, [])
+
+
+def test_nothing_is_measured_again_before_every_gap_is_filled(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(remeasure, "without_new_commit", lambda session: ["nightly"])
+    monkeypatch.setattr(remeasure, "chosen", lambda _, schedules, *__: asked.extend(schedules))
+    monkeypatch.setattr(backfill, "_submit_again", lambda *_: None)
+    assert fleet.fill() is None, "the range is not listed yet"
+    fleet.list_ranges()
+    assert fleet.fill()
+    assert asked == []
+    fleet.measure()
+    fleet.fill_all()
+    assert asked
 
 
 def test_nobody_else_spends_what_a_day_allows(client: TestClient) -> None:
