@@ -9,7 +9,7 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import FINAL_STATES, Case, JobSpec, JobState, ListedCommit
 from service.database.session import alone, rows
 from service.errors import Invalid, ServiceError
+from service.history.change_ends import doubtful_end, ends_of
 from service.jobs import commit_ranges, expiry, heads, remeasure
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import submit
@@ -56,6 +57,8 @@ LIMIT = timedelta(minutes=30)
 """Longest process, and how long before a schedule's slot none begins: it takes no time of it."""
 LOOKED_AT = 50
 """Changes, the newest ones."""
+MOST_TIMES = 4
+"""Submissions of a commit: what still differs then is not to be settled by one more."""
 MADE_WAY = "Cancelled before a schedule's slot; it comes later."
 
 
@@ -70,8 +73,12 @@ class Gap:
     project: str
     like: JobSpec
     """Spec of the job that measured the bad one."""
+    confirmed: frozenset[str] = frozenset()
+    """Revisions that the finding's confirmation measured side by side."""
     cases: dict[str, Case] = field(default_factory=dict)
     """Those whose level changed, by key."""
+    changes: list[tuple[str, ChangeRow]] = field(default_factory=list)
+    """The changes, each with the key of its case."""
 
 
 def fill(session: Session, daily: int, now: datetime) -> str | None:
@@ -100,7 +107,11 @@ def fill(session: Session, daily: int, now: datetime) -> str | None:
             waiting = ()  # this gap comes first
             continue
         place = _median(known, tried, builds[gap.worker])
-        if place is not None and (made := _submit(session, gap, known[place], left, now)):
+        if place is None:
+            made = _submit_end(session, gap, builds[gap.worker], left, now)
+        else:
+            made = _submit(session, gap, _facts(known[place]), left, now)
+        if made:
             return made
     free = [row for row in here if row.name in builds]
     return _submit_again(session, remeasure.chosen(session, waiting, free, left, now), now)
@@ -150,9 +161,7 @@ def _spent_since(session: Session, since: datetime) -> int:
     return session.execute(made.where(*counted)).scalar_one()
 
 
-_OF_THE_CODE = exists().where(
-    FindingSeries.change_id == ChangeRow.id,
-    FindingRow.id == FindingSeries.finding_id,
+_OF_THE_CODE = (
     FindingRow.cause == Cause.CODE,
     FindingRow.certainty == Certainty.CONFIRMED,
     FindingRow.closed_at.is_(None),
@@ -167,21 +176,25 @@ def _gaps(session: Session) -> Sequence[Gap]:
     names = session.scalars(select(Schedule.name).where(*rule)).all()
     known = {f"{kind}{name}"[:64]: name for name in names for kind in ("schedule:", SOURCE)}
     query = (
-        select(ChangeRow, ResultRow.worker, Job.spec, Submission.project, Submission.source)
+        select(ChangeRow, FindingRow, ResultRow.worker, Job.spec, Submission)
+        .join(FindingSeries, FindingSeries.change_id == ChangeRow.id)
+        .join(FindingRow, FindingRow.id == FindingSeries.finding_id)
         .join(ResultRow, ResultRow.id == ChangeRow.first_bad_result)
         .join(Job, Job.id == ResultRow.job_id)
         .join(Submission, Submission.id == Job.submission_id)
-        .where(ChangeRow.present, Submission.source.in_(known), _OF_THE_CODE)
+        .where(ChangeRow.present, Submission.source.in_(known), *_OF_THE_CODE)
         .order_by(ChangeRow.first_bad_at.desc(), ChangeRow.id.desc())
         .limit(LOOKED_AT)
     )
     gaps: dict[tuple[str, ...], Gap] = {}
-    for change, worker, spec, project, source in session.execute(query):
-        like, ends = JobSpec.model_validate(spec), (change.last_good, change.first_bad)
+    for change, finding, worker, spec, made in session.execute(query):
+        like, ends = JobSpec.model_validate(spec), ends_of(session, change)
         how = json.dumps([spec["protocol"], spec["requires"]], sort_keys=True)
-        new = Gap(*ends, worker, known[source], project, like)
-        gap = gaps.setdefault((*ends, worker, new.schedule, project, how), new)
+        confirmed = frozenset({finding.last_good, finding.first_bad})
+        new = Gap(*ends, worker, known[made.source], made.project, like, confirmed)
+        gap = gaps.setdefault((*ends, worker, new.schedule, made.project, how), new)
         gap.cases[like.case.key] = like.case
+        gap.changes.append((like.case.key, change))
     return list(gaps.values())
 
 
@@ -206,7 +219,7 @@ def _tried(session: Session, gap: Gap, known: Sequence[ListedCommit]) -> set[str
     one that was only compared, for a gate or a bisection: no history has it.
     """
     names = [one.commit for one in known]
-    unread = exists().where(PendingAnalysis.revision.in_(names))
+    unread = exists().where(PendingAnalysis.revision.in_([*names, gap.good, gap.bad]))
     if session.execute(select(unread)).scalar_one():
         return None
     columns = Job.revision, Job.group_id, Job.state, Job.reason
@@ -232,8 +245,39 @@ def _median(
     return min(open_, key=lambda place: abs(place - middle), default=None)
 
 
+def _submit_end(
+    session: Session, gap: Gap, built: Collection[str], left: int, now: datetime
+) -> str | None:
+    """Submit an end of a gap again, if single measurements put a change there."""
+    doubted: dict[str, dict[str, Case]] = defaultdict(dict)
+    for key, change in gap.changes:
+        if end := doubtful_end(session, change, (gap.good, gap.bad), gap.confirmed):
+            doubted[end][key] = gap.cases[key]
+    for end, cases in doubted.items():
+        if end in built and _times(session, end, cases) < MOST_TIMES:
+            return _submit(session, replace(gap, cases=cases), {"revision": end}, left, now)
+    return None
+
+
+def _times(session: Session, revision: str, cases: Collection[str]) -> int:
+    """Count the submissions of a commit that nobody asked for."""
+    query = select(func.count(Submission.id.distinct())).join(Job)
+    own = _OWN, Job.revision == revision, Job.case_key.in_(cases)
+    return session.execute(query.where(*own)).scalar_one()
+
+
+def _facts(commit: ListedCommit) -> dict[str, Any]:
+    """What is known of a commit, as fields of a request."""
+    return {
+        "revision": commit.commit,
+        "revision_at": commit.at,
+        "revision_author": commit.author or None,
+        "revision_title": commit.title or None,
+    }
+
+
 def _submit(
-    session: Session, gap: Gap, commit: ListedCommit, left: int, now: datetime
+    session: Session, gap: Gap, commit: Mapping[str, Any], left: int, now: datetime
 ) -> str | None:
     """Submit as many of the cases as a day still allows."""
     cases = tuple(gap.cases.values())[: left // gap.like.protocol.replicates]
@@ -241,12 +285,9 @@ def _submit(
         return None
     request = SubmissionRequest(
         cases=cases,
-        revision=commit.commit,
-        revision_at=commit.at,
-        revision_author=commit.author or None,
-        revision_title=commit.title or None,
         source=f"{SOURCE}{gap.schedule}"[:64],
         project=gap.project or None,
+        **commit,
         **_as_measured(gap.like, gap.worker),
     )
     return _queued(session, request, "between two others", now)
