@@ -10,7 +10,7 @@ from service.analysis.variance import Spread
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class UncertainLevel:
     """The newest level of a series, and who may measure it again."""
 
     series: str
@@ -31,7 +31,9 @@ def width_of(spread: Spread | None) -> float:
     return math.inf if reach is None else math.expm1(reach)
 
 
-def least_certain(levels: Sequence[Level], budget: int) -> list[tuple[Level, str]]:
+def least_certain(
+    levels: Sequence[UncertainLevel], budget: int
+) -> list[tuple[UncertainLevel, str]]:
     """Choose levels, the widest first, each with the worker that has measured it least.
 
     Each worker gets one level. All together take ``budget`` processes at most.

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, aliased
 
 from benchmarks.contracts import JobSpec
 from benchmarks.contracts.pins import pins_of
-from service.analysis.least_certain import Level, least_certain, width_of
+from service.analysis.least_certain import UncertainLevel, least_certain, width_of
 from service.analysis.variance import NIGHT
 from service.errors import Unresolved
 from service.history.failing import METRIC
@@ -142,7 +142,7 @@ def _levels(
     able: Sequence[WorkerRow],
     commit: str,
     now: datetime,
-) -> list[Level]:
+) -> list[UncertainLevel]:
     """What is known of each series, and the workers of its hardware that may measure it now."""
     spreads = spreads_of(session, list(series))
     measured = _measured(session, list(series), commit)
@@ -158,7 +158,7 @@ def _levels(
             if rested and known and meets(worker.labels, like.requires):
                 points[worker.name] = count
         width = width_of(spreads.get(name))
-        levels.append(Level(name, width, like.protocol.replicates, points))
+        levels.append(UncertainLevel(name, width, like.protocol.replicates, points))
     return levels
 
 

@@ -9,18 +9,20 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.analysis.least_certain import Level, least_certain, width_of
+from service.analysis.least_certain import UncertainLevel, least_certain, width_of
 from service.analysis.variance import MeasuredPoint, Spread, spread_of
 
 WIDTHS = st.floats(0, 1) | st.just(math.inf)
 POINTS = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 9))
 LEVELS = st.lists(
-    st.builds(Level, st.uuids().map(str), WIDTHS, st.integers(1, 5), POINTS), max_size=12
+    st.builds(UncertainLevel, st.uuids().map(str), WIDTHS, st.integers(1, 5), POINTS), max_size=12
 )
 
 
 @given(LEVELS, st.integers(0, 12))
-def test_never_beyond_the_budget_and_the_widest_first(levels: list[Level], budget: int) -> None:
+def test_never_beyond_the_budget_and_the_widest_first(
+    levels: list[UncertainLevel], budget: int
+) -> None:
     chosen = least_certain(levels, budget)
     left = budget - sum(level.processes for level, _ in chosen)
     assert left >= 0
@@ -37,7 +39,7 @@ def test_never_beyond_the_budget_and_the_widest_first(levels: list[Level], budge
 
 
 @given(LEVELS)
-def test_each_goes_to_the_free_worker_that_measured_it_least(levels: list[Level]) -> None:
+def test_each_goes_to_the_free_worker_that_measured_it_least(levels: list[UncertainLevel]) -> None:
     free = {worker for level in levels for worker in level.points}
     for level, worker in least_certain(levels, 1_000):
         assert level in levels
@@ -68,6 +70,6 @@ def test_a_level_is_less_certain_with_more_noise_fewer_nights_and_fewer_nodes() 
 
 
 def test_levels_of_one_width_have_one_order() -> None:
-    levels = [Level(name, 0.1, 1, {"w": 0}) for name in "ba"]
+    levels = [UncertainLevel(name, 0.1, 1, {"w": 0}) for name in "ba"]
     assert least_certain(levels, 9) == least_certain(levels[::-1], 9) == [(levels[1], "w")]
     assert least_certain([replace(levels[0], processes=2)], 1) == []
