@@ -14,7 +14,8 @@ from service.models import ChangeRow, Point
 
 TWICE = 2
 LEAST_SHARE = 0.5
-"""Of a change: the ends differ by as much, as where both are measured again side by side."""
+"""Of a suspected change, which has to be left when both ends are measured again: a surprise looks
+larger than it is, and what is left of a fluke when it happens to be confirmed is small."""
 
 
 def ends_of(session: Session, change: ChangeRow) -> tuple[str, str]:
