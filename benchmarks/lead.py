@@ -38,7 +38,7 @@ from benchmarks.progress_bar import ProgressBar
 SILENT_S = 20.0
 """A rank that gives no sign of life for so long hangs; a worker waits longer for its lead."""
 START_S = 120.0
-"""The same before a rank's first sign: torch loads from a cold disk."""
+"""The same before a rank's first sign, unless it is stopped: torch loads from a cold disk."""
 ANSWER_S = 3.0
 """Longest wait for what ranks that can still answer tell of a hang."""
 SETTLE_S = 1.0
@@ -67,6 +67,8 @@ class _Rank:
     due_s: float
     """On CLOCK_MONOTONIC, when its next sign of life is late."""
     rendezvous: Path
+    stopped_at_s: float | None = None
+    """Since when it is seen to be stopped, as by SIGSTOP."""
     heard: RankEvent | None = None
     pending: bytes = b""
     is_done: bool = False
@@ -263,7 +265,7 @@ def _watch(
             for rank in running.values():
                 _note_result(watched, rank)
             silent = [one for one in running.values() if not one.is_done]
-            if not watched.failures and any(one.due_s < time.monotonic() for one in silent):
+            if not watched.failures and any(_is_late(one, silent_s) for one in silent):
                 watched.failures.append(_hanging(silent, list(running.values())))
                 return watched
             if watched.failures or not silent:
@@ -282,6 +284,22 @@ def _heard(rank: _Rank, silent_s: float) -> bool:
             rank.heard = RankEvent.model_validate_json(line)
             rank.due_s = time.monotonic() + silent_s
     return bool(chunk)
+
+
+def _is_late(rank: _Rank, silent_s: float) -> bool:
+    """Return True if a sign of life is due; of a stopped rank none comes, also before its first."""
+    now_s = time.monotonic()
+    if not _is_stopped(rank.process.pid):
+        rank.stopped_at_s = None
+    elif rank.stopped_at_s is None:
+        rank.stopped_at_s = now_s
+    stopped_s = 0.0 if rank.stopped_at_s is None else now_s - rank.stopped_at_s
+    return rank.due_s < now_s or stopped_s > silent_s
+
+
+def _is_stopped(pid: int) -> bool:
+    """Read the state of a child that has not been waited for."""
+    return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"T"
 
 
 def _tell(event: RankEvent, events_fd: int | None, bar: ProgressBar | None) -> None:
@@ -336,8 +354,8 @@ def _note_result(watched: _Watched, rank: _Rank) -> None:
 
 
 def _hanging(silent: Sequence[_Rank], running: Sequence[_Rank]) -> _Failure:
-    """The failure of the rank that is behind the others; if none is, of the one silent longest."""
-    rank = min(silent, key=lambda one: (one.position, one.due_s))
+    """The failure of a rank that is stopped, or is behind the others, or is silent longest."""
+    rank = min(silent, key=lambda one: (one.stopped_at_s is None, one.position, one.due_s))
     where = "before it began"
     if rank.heard is not None:
         where = f"phase {rank.heard.progress.phase}, step {rank.heard.progress.step}"

@@ -73,7 +73,8 @@ class Settings(BaseSettings):
     """Processes a day that bisections of confirmed findings may use without being asked for; 0:
     none begins by itself."""
     backfill: Annotated[int, Field(ge=0, le=100_000)] = 0
-    """Jobs a day for the commits between two measured ones where a level changed; 0: none."""
+    """Jobs a day for the commits between two measured ones where a level changed, and for what is
+    least certain; 0: none."""
     pinned: str = ""
     """Ids of at most 100 series, with commas, whose newest values ``/metrics`` has."""
     public_badges: bool = False

@@ -139,6 +139,14 @@ class Spread:
         of_processes = 1 / processes + 1 / (self.nights * self.processes)
         return self._reach(of_processes, 1 + 1 / self.nights, 1 + 1 / self.nodes, 0.95)
 
+    def level_reach(self) -> float | None:
+        """95 % half-width of ``level`` itself, on the logarithm; None where one night is known."""
+        if not (self.night or self.node):
+            return None
+        return self._reach(
+            1 / (self.nights * self.processes), 1 / self.nights, 1 / self.nodes, 0.95
+        )
+
     def repeat(self, processes: int) -> float | None:
         """95 % half-width, on the logarithm, for the same number measured on another night.
 

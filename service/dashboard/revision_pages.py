@@ -37,7 +37,7 @@ from service.models import (
 )
 from service.models.bisections import PROBES
 from service.models.confirmations import CONFIRMATIONS
-from service.models.project_filter import revisions_seen
+from service.models.project_filter import is_seen
 from service.schemas.series import SeriesName
 
 router = rendering.page_router(rendering.COUNTED)
@@ -163,10 +163,10 @@ def _commits(session: Session, name: str, before: str | None) -> ShownCommits | 
     """
     own = CommitRangeRow
     listed = select(own.good).where(own.bad == name, own.listed_at.is_not(None))
+    listed = listed.where(is_seen(session, own.good))
     order = ((own.good == before).desc(), own.listed_at.desc())
     goods = session.scalars(listed.order_by(*order).limit(SHOWN)).all()
-    seen = set(revisions_seen(session, goods))
-    rows = (session.get_one(own, (good, name)) for good in goods if good in seen)
+    rows = (session.get_one(own, (good, name)) for good in goods)
     row = next((one for one in rows if one.commits), None)
     return ShownCommits(row.good, row.commits) if row else None
 

@@ -18,6 +18,7 @@ from service.errors import NotFound
 from service.findings.lifecycle import NO_SUCH
 from service.findings.rules import ACTIVE, DRIFT, REFUTED, ReportedPlace
 from service.history import revisions
+from service.history.change_ends import doubtful_end, ends_of
 from service.history.queries import name_of
 from service.history.series_history import SeriesHistory
 from service.models import (
@@ -66,17 +67,18 @@ def load_finding(session: Session, finding_id: str) -> FindingView:
 
 
 def _narrowed(session: Session, row: FindingRow) -> NarrowedRange | None:
-    """Place of its first series' change by now; None if the finding lies there too."""
+    """Place of its first series' change by now; None if the finding lies there too, or if single
+    measurements alone say so."""
     first = FindingSeries.finding_id == row.id, FindingSeries.place == 0
     query = (
-        select(ChangeRow.last_good, ChangeRow.first_bad)
+        select(ChangeRow)
         .join(FindingSeries, FindingSeries.change_id == ChangeRow.id)
         .where(*first, ChangeRow.present)
     )
-    placed = session.execute(query).first()
-    if placed is None or tuple(placed) == (row.last_good, row.first_bad):
+    change, confirmed = session.scalars(query).first(), (row.last_good, row.first_bad)
+    if change is None or (ends := ends_of(session, change)) == confirmed:
         return None
-    return NarrowedRange(*placed)
+    return None if doubtful_end(session, change, ends, confirmed) else NarrowedRange(*ends)
 
 
 def attribution_of(says: dict[str, Any], stored: dict[str, Any]) -> AttributionView:

@@ -1,4 +1,7 @@
-"""Measures the commits between two measured ones where a level changed, while workers idle."""
+"""While workers idle: measures the commits between two measured ones where a level changed.
+
+Where none is left, and no commit is new, what is least certain is measured again.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy import ColumnElement, Select, exists, func, literal, select, update
 from sqlalchemy.orm import Session
@@ -15,7 +19,8 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import FINAL_STATES, Case, JobSpec, JobState, ListedCommit
 from service.database.session import alone, rows
 from service.errors import Invalid, ServiceError
-from service.jobs import commit_ranges, expiry, heads
+from service.history.change_ends import doubtful_end, ends_of
+from service.jobs import commit_ranges, expiry, heads, remeasure
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import submit
 from service.jobs.transitions import LIVE
@@ -52,6 +57,8 @@ LIMIT = timedelta(minutes=30)
 """Longest process, and how long before a schedule's slot none begins: it takes no time of it."""
 LOOKED_AT = 50
 """Changes, the newest ones."""
+MOST_TIMES = 4
+"""Submissions of a commit: what still differs then is not to be settled by one more."""
 MADE_WAY = "Cancelled before a schedule's slot; it comes later."
 
 
@@ -66,15 +73,20 @@ class Gap:
     project: str
     like: JobSpec
     """Spec of the job that measured the bad one."""
+    confirmed: frozenset[str] = frozenset()
+    """Revisions that the finding's confirmation measured side by side."""
     cases: dict[str, Case] = field(default_factory=dict)
     """Those whose level changed, by key."""
+    changes: list[tuple[str, ChangeRow]] = field(default_factory=list)
+    """The changes, each with the key of its case."""
 
 
 def fill(session: Session, daily: int, now: datetime) -> str | None:
     """Submit the median commit of one gap, the newest first; return the submission's id.
 
-    Only a worker that has nothing to do is asked, and no more than ``daily`` jobs a day. Before a
-    schedule's slot what waits is cancelled, and comes later.
+    Without a gap, submit what `remeasure` chooses. Only a worker that has nothing to do is asked,
+    and no more than ``daily`` jobs a day. Before a schedule's slot what waits is cancelled, and
+    comes later.
     """
     alone(session, "backfill")
     if _slot_is_near(session, now):
@@ -82,18 +94,27 @@ def fill(session: Session, daily: int, now: datetime) -> str | None:
         return None
     idle = set(session.scalars(_idle(now)))
     left = daily - _spent_since(session, now - DAY)
-    if not idle or left <= 0 or not (gaps := _gaps(session)):
+    if not idle or left <= 0:
+        return None
+    gaps, waiting = _gaps(session), remeasure.without_new_commit(session)
+    if not (gaps or waiting):
         return None
     here = commit_ranges.workers_here(session, now)
     builds = {row.name: set(row.revisions or ()) for row in here if row.name in idle}
-    for gap in gaps:
-        if gap.worker not in builds or (known := _between(session, gap, now, here)) is None:
+    for gap in (one for one in gaps if one.worker in builds):
+        known = _between(session, gap, now, here)
+        if known is None or (tried := _tried(session, gap, known)) is None:
+            waiting = ()  # this gap comes first
             continue
-        tried = _tried(session, gap, known)
-        place = None if tried is None else _median(known, tried, builds[gap.worker])
-        if place is not None and (made := _submit(session, gap, known[place], left, now)):
+        place = _median(known, tried, builds[gap.worker])
+        if place is None:
+            made = _submit_end(session, gap, builds[gap.worker], left, now)
+        else:
+            made = _submit(session, gap, _facts(known[place]), left, now)
+        if made:
             return made
-    return None
+    free = [row for row in here if row.name in builds]
+    return _submit_again(session, remeasure.chosen(session, waiting, free, left, now), now)
 
 
 def _slot_is_near(session: Session, now: datetime) -> bool:
@@ -140,9 +161,7 @@ def _spent_since(session: Session, since: datetime) -> int:
     return session.execute(made.where(*counted)).scalar_one()
 
 
-_OF_THE_CODE = exists().where(
-    FindingSeries.change_id == ChangeRow.id,
-    FindingRow.id == FindingSeries.finding_id,
+_OF_THE_CODE = (
     FindingRow.cause == Cause.CODE,
     FindingRow.certainty == Certainty.CONFIRMED,
     FindingRow.closed_at.is_(None),
@@ -157,35 +176,40 @@ def _gaps(session: Session) -> Sequence[Gap]:
     names = session.scalars(select(Schedule.name).where(*rule)).all()
     known = {f"{kind}{name}"[:64]: name for name in names for kind in ("schedule:", SOURCE)}
     query = (
-        select(ChangeRow, ResultRow.worker, Job.spec, Submission.project, Submission.source)
+        select(ChangeRow, FindingRow, ResultRow.worker, Job.spec, Submission)
+        .join(FindingSeries, FindingSeries.change_id == ChangeRow.id)
+        .join(FindingRow, FindingRow.id == FindingSeries.finding_id)
         .join(ResultRow, ResultRow.id == ChangeRow.first_bad_result)
         .join(Job, Job.id == ResultRow.job_id)
         .join(Submission, Submission.id == Job.submission_id)
-        .where(ChangeRow.present, Submission.source.in_(known), _OF_THE_CODE)
+        .where(ChangeRow.present, Submission.source.in_(known), *_OF_THE_CODE)
         .order_by(ChangeRow.first_bad_at.desc(), ChangeRow.id.desc())
         .limit(LOOKED_AT)
     )
     gaps: dict[tuple[str, ...], Gap] = {}
-    for change, worker, spec, project, source in session.execute(query):
-        like, ends = JobSpec.model_validate(spec), (change.last_good, change.first_bad)
+    for change, finding, worker, spec, made in session.execute(query):
+        like, ends = JobSpec.model_validate(spec), ends_of(session, change)
         how = json.dumps([spec["protocol"], spec["requires"]], sort_keys=True)
-        new = Gap(*ends, worker, known[source], project, like)
-        gap = gaps.setdefault((*ends, worker, new.schedule, project, how), new)
+        confirmed = frozenset({finding.last_good, finding.first_bad})
+        new = Gap(*ends, worker, known[made.source], made.project, like, confirmed)
+        gap = gaps.setdefault((*ends, worker, new.schedule, made.project, how), new)
         gap.cases[like.case.key] = like.case
+        gap.changes.append((like.case.key, change))
     return list(gaps.values())
 
 
 def _between(
     session: Session, gap: Gap, now: datetime, here: Sequence[WorkerRow]
 ) -> list[ListedCommit] | None:
-    """The commits between; None while they are not known, or cannot be."""
+    """The commits between, none if nobody lists them; None while they are not known."""
     row = session.get(CommitRangeRow, (gap.good, gap.bad))
     if row is None:
         try:
             row = commit_ranges.ask(session, gap.good, gap.bad, now, here)
         except Invalid:
-            return None
-    return None if row.listed_at is None else commit_ranges.commits_of(row)[:-1]
+            return []
+    awaited = row.listed_at is None and not row.reason
+    return None if awaited else commit_ranges.commits_of(row)[:-1]
 
 
 def _tried(session: Session, gap: Gap, known: Sequence[ListedCommit]) -> set[str] | None:
@@ -195,7 +219,7 @@ def _tried(session: Session, gap: Gap, known: Sequence[ListedCommit]) -> set[str
     one that was only compared, for a gate or a bisection: no history has it.
     """
     names = [one.commit for one in known]
-    unread = exists().where(PendingAnalysis.revision.in_(names))
+    unread = exists().where(PendingAnalysis.revision.in_([*names, gap.good, gap.bad]))
     if session.execute(select(unread)).scalar_one():
         return None
     columns = Job.revision, Job.group_id, Job.state, Job.reason
@@ -221,8 +245,39 @@ def _median(
     return min(open_, key=lambda place: abs(place - middle), default=None)
 
 
+def _submit_end(
+    session: Session, gap: Gap, built: Collection[str], left: int, now: datetime
+) -> str | None:
+    """Submit an end of a gap again, if single measurements put a change there."""
+    doubted: dict[str, dict[str, Case]] = defaultdict(dict)
+    for key, change in gap.changes:
+        if end := doubtful_end(session, change, (gap.good, gap.bad), gap.confirmed):
+            doubted[end][key] = gap.cases[key]
+    for end, cases in doubted.items():
+        if end in built and _times(session, end, cases) < MOST_TIMES:
+            return _submit(session, replace(gap, cases=cases), {"revision": end}, left, now)
+    return None
+
+
+def _times(session: Session, revision: str, cases: Collection[str]) -> int:
+    """Count the submissions of a commit that nobody asked for."""
+    query = select(func.count(Submission.id.distinct())).join(Job)
+    own = _OWN, Job.revision == revision, Job.case_key.in_(cases)
+    return session.execute(query.where(*own)).scalar_one()
+
+
+def _facts(commit: ListedCommit) -> dict[str, Any]:
+    """What is known of a commit, as fields of a request."""
+    return {
+        "revision": commit.commit,
+        "revision_at": commit.at,
+        "revision_author": commit.author or None,
+        "revision_title": commit.title or None,
+    }
+
+
 def _submit(
-    session: Session, gap: Gap, commit: ListedCommit, left: int, now: datetime
+    session: Session, gap: Gap, commit: Mapping[str, Any], left: int, now: datetime
 ) -> str | None:
     """Submit as many of the cases as a day still allows."""
     cases = tuple(gap.cases.values())[: left // gap.like.protocol.replicates]
@@ -230,22 +285,46 @@ def _submit(
         return None
     request = SubmissionRequest(
         cases=cases,
-        revision=commit.commit,
-        revision_at=commit.at,
-        revision_author=commit.author or None,
-        revision_title=commit.title or None,
-        requires=gap.like.requires | {"worker": gap.worker},
-        priority=PRIORITY,
-        protocol=gap.like.protocol,
-        timeout_s=min(gap.like.timeout_s, LIMIT.total_seconds()),
         source=f"{SOURCE}{gap.schedule}"[:64],
         project=gap.project or None,
+        **commit,
+        **_as_measured(gap.like, gap.worker),
     )
+    return _queued(session, request, "between two others", now)
+
+
+def _submit_again(session: Session, chosen: Sequence[remeasure.Again], now: datetime) -> str | None:
+    """Submit each case for its worker; return the last submission's id."""
+    made = None
+    for one in chosen:
+        request = SubmissionRequest(
+            cases=(one.like.case,),
+            revision=one.commit,
+            source=one.source,
+            project=one.schedule.project or None,
+            **_as_measured(one.like, one.worker),
+        )
+        made = _queued(session, request, "again", now) or made
+        one.schedule.note = f"{remeasure.WHY}, last {one.like.case.key} on {one.worker}."[:500]
+    return made
+
+
+def _as_measured(like: JobSpec, worker: str) -> dict[str, Any]:
+    """How a job was measured, as fields of a request, for one worker and after everything else."""
+    return {
+        "requires": like.requires | {"worker": worker},
+        "priority": PRIORITY,
+        "protocol": like.protocol,
+        "timeout_s": min(like.timeout_s, LIMIT.total_seconds()),
+    }
+
+
+def _queued(session: Session, request: SubmissionRequest, how: str, now: datetime) -> str | None:
     try:
         with session.begin_nested():
             made = submit(session, request, now).submission_id
     except ServiceError as error:
-        log.info("%s is not measured for %s: %s", commit.commit, gap.schedule, error.detail)
+        log.info("%s is not measured %s: %s", request.revision, how, error.detail)
         return None
-    log.info("%s is measured for %s, between two others", commit.commit, gap.schedule)
+    log.info("%s is measured %s (%s)", request.revision, how, request.source)
     return made

@@ -37,6 +37,8 @@ class AlreadyMeasured:
     """Keys of the cases that were measured."""
     why_all: str = ""
     """The reason why nothing is to be submitted; empty if something is."""
+    everything: bool = False
+    """Whether that reason is that all cases were measured."""
 
 
 def measured_of(session: Session, request: SubmissionRequest, now: datetime) -> AlreadyMeasured:
@@ -69,7 +71,7 @@ def measured_of(session: Session, request: SubmissionRequest, now: datetime) -> 
         return AlreadyMeasured(
             done, f"{name} could not be built, and is tried again after a day: {reason}"
         )
-    return AlreadyMeasured(done, f"it has measured {name} already.")
+    return AlreadyMeasured(done, f"it has measured {name} already.", everything=True)
 
 
 def _is_measured(replicates: Sequence[_JobRow]) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import ColumnElement, Table, and_, event, exists, literal, or_, select
+from sqlalchemy import ColumnElement, Table, and_, event, exists, literal, or_, select, true
 from sqlalchemy.orm import InstrumentedAttribute, ORMExecuteState, Session, with_loader_criteria
 
 from service import models
@@ -101,6 +101,11 @@ def revisions_seen(session: Session, names: Collection[str]) -> list[str]:
         return sorted(names)
     query = select(models.Revision.name).where(models.Revision.name.in_(names))
     return sorted(session.scalars(query))
+
+
+def is_seen(session: Session, name: InstrumentedAttribute[str]) -> ColumnElement[bool]:
+    """As `revisions_seen`, as a condition on a column that names a revision."""
+    return name.in_(select(models.Revision.name)) if _BOUND in session.info else true()
 
 
 def within(project: str | None, work: Callable[[Session], T]) -> Callable[[Session], T]:

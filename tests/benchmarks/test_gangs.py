@@ -220,6 +220,21 @@ def test_a_rank_that_hangs_is_named_and_ends_all(
     assert not gone_within(tmp_path, 6.0)
 
 
+def test_a_rank_that_is_stopped_before_its_first_sign_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stops = 'os.environ["RANK"] == "1" and os.kill(os.getpid(), signal.SIGSTOP)'
+    (tmp_path / "sitecustomize.py").write_text(f"import os, signal\n{stops}\n")
+    began_s = time.monotonic()
+    result = measured(spec())
+    assert time.monotonic() - began_s < lead.START_S
+    assert result.status is Status.TIMEOUT
+    assert result.reason.startswith("Rank 1 of 2: It hangs"), result.reason
+    assert "before it began" in result.reason
+    assert "It does not answer." in result.log_tail.split("Rank 1:")[1]
+    assert not gone_within(tmp_path, 6.0)
+
+
 def test_a_lead_that_is_killed_takes_all_ranks_along(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

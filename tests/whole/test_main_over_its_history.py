@@ -53,8 +53,9 @@ from service.models import (
 
 CHILD = Path(__file__).with_name("simulated_device.py")
 GOOD, BAD = 9, 17
-BETWEEN = [SLOW, GOOD + 1, SLOW - 1]
-"""Medians that the idle worker measures; a night has tried the one that crashes."""
+BETWEEN = [SLOW, GOOD + 1, SLOW - 1, SLOW, SLOW - 1]
+"""Medians that the idle worker measures, then both ends again; a night has tried the one that
+crashes."""
 HEADS = (*range(1, 6), *range(7, GOOD + 1), CRASHING, UNBUILDABLE, *range(BAD, COMMITS + 1))
 """Where main is night by night: of what is pushed in a day only the newest commit is measured."""
 LIMIT_S = 240.0

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import sqlite3
@@ -143,6 +144,7 @@ def bisections(database: str, arguments: argparse.Namespace) -> dict[str, Any]:
 def gangs(database: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """200 strikes at ranks, lead, worker, service and network of gangs."""
     command = [sys.executable, "-m", "trials.chaos.gangs", "--seed", str(arguments.seed)]
+    command += ["--within-s", str(arguments.within_s)]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     return {"database": database, **json.loads(done.stdout)}
 
@@ -217,6 +219,7 @@ def main() -> int:
     parser.add_argument("--database", choices=["sqlite", "postgresql"])
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--jobs", type=int, help="a smaller storm; the row says so")
+    parser.add_argument("--within-s", type=float, default=math.inf, help="gangs: no later strike")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the raw rows")
     parser.add_argument("--no-out", dest="out", action="store_const", const=None)
     arguments = parser.parse_args()

@@ -1,7 +1,8 @@
 """Kills a gang's ranks, lead, worker, service and network while two ranks train on the CPU.
 
-The real service, a real worker that offers two devices, and real ranks over gloo. Prints one row as
-JSON. It runs as a process of its own, because it inherits every orphan.
+The real service, a real worker that offers two devices, and real ranks over gloo. Tells each strike
+on stderr as it comes, and prints one row as JSON at the end. It runs as a process of its own,
+because it inherits every orphan.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import json
+import math
 import random
 import signal
 import sys
@@ -111,12 +113,12 @@ class Trial:
     def strike(self, victim: str) -> None:
         """Let a gang run until some moment, strike, and see that its lease comes back."""
         keeps = victim == "service"  # the gang outlives it
+        began_s = time.monotonic()
         moment = "timed" if keeps else self._chance.choice(("starting", "starting", "timed"))
         self._await_moment(moment)
         ranks = self._ranks()
         gang = [process for rank in ranks for process in (rank, *rank.parents()[:1])]
         attempt = self._read()["attempt"]
-        sys.stderr.write(f"{self._outcome.kills} {victim} {moment}\n")
         struck_s = time.monotonic()
         self._hit(victim, ranks)
 
@@ -141,6 +143,10 @@ class Trial:
             outcome.violations.append(f"{victim}, {moment}: back after {took_s:.1f} s")
         if not keeps:
             self._await_gone(gang, victim)
+        told = f"{outcome.kills:3} {victim:11} {moment:8} awaited {struck_s - began_s:5.1f} s,"
+        sys.stderr.write(
+            f"{told} back {took_s:5.1f} s, gone {time.monotonic() - struck_s:5.1f} s\n"
+        )
 
     def _await_moment(self, moment: str) -> None:
         """Have a gang that starts, or one that is timed; then let some time pass."""
@@ -265,6 +271,10 @@ def _changes(read: Callable[[], int], before: int) -> bool:
     return False
 
 
+def _is_within(limit_s: float, began_s: float) -> bool:
+    return time.monotonic() - began_s < limit_s
+
+
 def run(arguments: argparse.Namespace) -> Ganged:
     """Strike as often as is asked for, each victim in turn."""
     began_s = time.monotonic()
@@ -274,9 +284,12 @@ def run(arguments: argparse.Namespace) -> Ganged:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tl-ganged-")))
         trial = Trial(outcome, folder, stack)
         victims = list(arguments.victims)
-        while outcome.kills < arguments.kills:
-            trial.strike(victims[outcome.kills % len(victims)])
-        trial.end()
+        try:
+            while outcome.kills < arguments.kills and _is_within(arguments.within_s, began_s):
+                trial.strike(victims[outcome.kills % len(victims)])
+            trial.end()
+        except TimeoutError as error:
+            outcome.violations.append(f"after {outcome.kills} strikes {error}")
     outcome.wall_s = round(time.monotonic() - began_s, 1)
     return outcome
 
@@ -285,6 +298,7 @@ def parser() -> argparse.ArgumentParser:
     """What may be asked for."""
     parser = argparse.ArgumentParser(prog="python -m trials.chaos.gangs", description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--within-s", type=float, default=math.inf, help="no strike begins later")
     parser.add_argument("--victims", nargs="+", choices=VICTIMS, default=VICTIMS)
     parser.add_argument("--back-s", type=float, default=BACK_S, help="until a lease is back")
     parser.add_argument("--seed", type=int, default=int(time.time()))

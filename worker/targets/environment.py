@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -25,7 +26,7 @@ _SYNC = (
 )
 """From the lock as it is, and from wheels: no code of the repository or of a package runs. Its own
 configuration is left out: it names folders to write to, and has the new Python started."""
-LARGEST_LOCK_B = 32 * 2**20
+LARGEST_LOCK_B, LARGEST_PROJECT_B = 32 * 2**20, 2**20
 _ITS_FAULT = re.compile(
     r"failed to parse:? `?(uv\.lock|pyproject\.toml)|requires a lockfile|no `pyproject\.toml` found"
     r"|can't be installed because|\bno wheels?\b|no solution found|hash mismatch|wheel is invalid"
@@ -136,7 +137,21 @@ def _uv() -> str:
 
 
 def _key(lock: Path, python: str) -> str:
-    """Name what determines an environment: the lock, and the Python with its platform."""
+    """Name what determines an environment: the lock, groups, and the Python with its platform."""
     said = hashlib.sha256(lock.read_bytes())
     said.update(f"{Path(python).resolve()} {os.uname().machine}".encode())
+    said.update(_default_groups(lock.with_name("pyproject.toml")).encode())
     return said.hexdigest()[:32]
+
+
+def _default_groups(project: Path) -> str:
+    """The groups that uv installs too: it reads them there, whatever the lock says of them.
+
+    Empty where there are none, and for a file that cannot be read, which uv refuses.
+    """
+    try:
+        if project.stat().st_size > LARGEST_PROJECT_B:
+            raise Unbuildable(f"its {project.name} has more than {LARGEST_PROJECT_B >> 20} MiB.")
+        return str(tomllib.loads(project.read_text())["tool"]["uv"]["default-groups"])
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return ""

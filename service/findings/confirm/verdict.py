@@ -15,12 +15,9 @@ from benchmarks.contracts import Contract
 from service.analysis.statement import Statement, state
 from service.findings.bad_node_statistics import LEAST_CONTRAST
 from service.findings.suspicion import CLEARLY, Suspicion, Where
+from service.history.change_ends import LEAST_SHARE
 from service.models.confirmations import ConfirmationState as State
 from service.schemas.gate import Answer
-
-LEAST_SHARE = 0.5
-"""Of what was suspected: a surprise looks larger than it is, and what is left of a fluke when it
-happens to be confirmed is small."""
 
 
 class RemeasuredValue(Contract):

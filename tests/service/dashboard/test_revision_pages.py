@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from pathlib import Path
 
 from builders import long_series as long
@@ -84,6 +85,29 @@ def test_commits_since_a_revision_of_another_project_are_not_shown(
         bound = doorman.ask("GET", page, doorman.token("read", "one", project="ours"))
     assert bound.status_code == 200
     assert "A secret" not in bound.text
+
+
+def test_many_ranges_of_other_projects_hide_none_of_a_readers_own(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    bad, own = long.revision_of(1), long.revision_of(0)
+    with guarded(sqlite_url, tmp_path) as doorman:
+        with doorman.database.writing() as session:
+            long.prepare(session)
+            long.add(session, {0: 1.0, 1: 1.0})
+            session.execute(update(Submission).values(project="ours"))
+            theirs = [f"{number:040x}" for number in range(60)]
+            for minutes, good in enumerate([own, *theirs]):
+                title = "Ours" if good == own else "A secret"
+                commit = {"commit": "c" * 40, "at": "2026-01-02T01:02:00Z", "title": title}
+                listed_at = long.START + timedelta(minutes=minutes)
+                row = {"good": good, "bad": bad, "commits": [commit | {"author": ""}]}
+                row |= {"asked_at": long.START, "listed_at": listed_at}
+                session.add(CommitRangeRow(**row, reason=""))
+        token = doorman.token("read", "one", project="ours")
+        text = doorman.ask("GET", f"/revisions/{bad}", token).text
+    assert "Ours" in text
+    assert "A secret" not in text
 
 
 def test_its_neighbours_are_of_the_project_that_measured_it_last_or_is_named(

@@ -18,7 +18,7 @@ from benchmarks.contracts import JobState, Status
 from service.comparisons import bisection
 from service.database.session import Database, now_of
 from service.findings import pipeline
-from service.jobs import backfill
+from service.jobs import backfill, remeasure
 from service.models import ChangeRow, FindingRow, Job, Point, Schedule, Submission
 
 API = "/api/v1"
@@ -47,6 +47,8 @@ class Fleet:
 
     client: TestClient
     unbuildable: Collection[int] = ()
+    odd: dict[int, float] = field(default_factory=dict)
+    """What the first measurement of a commit gives, where it is an odd one."""
     confirmed: bool = True
     """Whether a change was confirmed as one of the code."""
     measured: list[int] = field(default_factory=list)
@@ -93,7 +95,7 @@ class Fleet:
             if number in self.unbuildable:
                 done = result_of(lease, status=Status.UNBUILDABLE, reason="it has no uv.lock.")
             else:
-                done = result_of(lease, (speed(number),))
+                done = result_of(lease, (self.odd.pop(number, speed(number)),))
             assert hand.post(lease, done).status_code == 201
         pipeline.look(self.database, daily=0)
         if self.confirmed:
@@ -161,7 +163,7 @@ def slot(fleet: Fleet, ahead: timedelta) -> None:
 def test_the_range_is_halved_until_it_is_one_commit(fleet: Fleet) -> None:
     filled = fleet.fill_all()
     assert fleet.ends() == (155, 156)
-    assert filled == [155, 157, 156]
+    assert filled == [155, 157, 156, 156, 155], "both ends twice"
     assert fleet.fill() is None
     [finding] = fleet.client.get(f"{API}/findings").json()["items"]
     ends = {"last_good": commit_of(155), "first_bad": commit_of(156)}
@@ -170,17 +172,39 @@ def test_the_range_is_halved_until_it_is_one_commit(fleet: Fleet) -> None:
     assert said in fleet.client.get(f"/findings/{finding['id']}").text
     with fleet.database.reading() as session:
         query = select(Point.revision).order_by(Point.revision_at)
-        order = [int(name, 16) for name in session.scalars(query)]
+        order = [int(name, 16) for name in dict.fromkeys(session.scalars(query))]
         sources = set(session.scalars(select(Submission.source)))
     assert all(one < other for one, other in pairwise(order)), "first-parent order"
     assert sources == {"schedule:nightly", "backfill:nightly"}
+
+
+@pytest.mark.parametrize("odd", [{155: 95.0}, {157: 100.0}, {154: 94.0, 156: 101.0}])
+def test_one_odd_measurement_narrows_no_finding_wrongly(
+    fleet: Fleet, odd: dict[int, float]
+) -> None:
+    fleet.odd = dict(odd)
+    [finding] = fleet.client.get(f"{API}/findings").json()["items"]
+    ends = {"last_good": commit_of(155), "first_bad": commit_of(156)}
+    said = []
+    for _ in range(40):
+        made = fleet.fill()
+        fleet.list_ranges()
+        if not (made or fleet.fill()):
+            break
+        fleet.measure()
+        said.append(fleet.client.get(f"{API}/findings/{finding['id']}").json()["narrowed"])
+    assert said[-1] == ends
+    for one in filter(None, said):  # what was said on the way holds the culprit too
+        assert int(one["last_good"], 16) < CULPRIT <= int(one["first_bad"], 16)
 
 
 def test_what_cannot_be_built_is_stepped_around_until_nothing_is_left(fleet: Fleet) -> None:
     fleet.unbuildable = range(152, 158)
     filled = fleet.fill_all()
     assert fleet.ends() == (151, 158)
-    assert len(filled) == len(set(filled)), "each once"
+    between = [number for number in filled if number not in fleet.ends()]
+    assert len(between) == len(set(between)), "each once"
+    assert [filled.count(end) for end in fleet.ends()] == [2, 2], "and the ends twice"
     assert set(filled) >= set(range(152, 158))
     assert fleet.fill() is None
 
@@ -337,6 +361,22 @@ def test_a_change_that_nobody_confirmed_may_be_the_machine_s_and_is_not_narrowed
     with fleet.database.writing() as session:
         session.execute(update(FindingRow).values(certainty="confirmed", cause="environment"))
     assert (fleet.fill(), fleet.fill_all()) == (None, [])
+
+
+def test_nothing_is_measured_again_before_every_gap_is_filled(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(remeasure, "without_new_commit", lambda session: ["nightly"])
+    monkeypatch.setattr(remeasure, "chosen", lambda _, schedules, *__: asked.extend(schedules))
+    monkeypatch.setattr(backfill, "_submit_again", lambda *_: None)
+    assert fleet.fill() is None, "the range is not listed yet"
+    fleet.list_ranges()
+    assert fleet.fill()
+    assert asked == []
+    fleet.measure()
+    fleet.fill_all()
+    assert asked
 
 
 def test_nobody_else_spends_what_a_day_allows(client: TestClient) -> None:

@@ -30,6 +30,44 @@ def test_commits_with_the_same_lock_share_an_environment(
     assert all("--no-config --no-compile-bytecode" in call for call in calls)
 
 
+def test_commits_with_other_default_groups_share_none(
+    commit: Commit, build: Callable[..., Builds], uv: Path
+):
+    builds = build(install="uv-sync")
+    groups = f'{PROJECT}[tool.uv]\ndefault-groups = ["bench"]\n'
+    projects = [PROJECT, groups, f"{groups}[tool.x]\ny = 1\n", "[project", "x = " + "[" * 9_999]
+    commits = [commit(uv__lock=LOCK, pyproject__toml=one) for one in projects]
+    folders = [builds.folder_of(one) for one in commits]
+    places = [folder and (folder / ".venv").resolve() for folder in folders]
+    assert places[0] != places[1] == places[2]
+    assert places[0] == places[3] == places[4], "uv refuses what cannot be read"
+    large = commit(uv__lock=LOCK, pyproject__toml="#" * (2**20 + 1))
+    with pytest.raises(Unbuildable, match=r"its pyproject\.toml has more than 1 MiB"):
+        builds.folder_of(large)
+
+
+@pytest.mark.parametrize("groups", ["", 'default-groups = ["bench"]\n'])
+def test_uv_installs_the_default_groups_of_the_project_under_an_equal_lock(
+    commit: Commit, build: Callable[..., Builds], groups: str
+):
+    bench = '[dependency-groups]\nbench = ["y"]\n'
+    lock = f"""{LOCK}
+[package.dev-dependencies]
+bench = [{{ name = "y" }}]
+
+[[package]]
+name = "y"
+version = "1"
+{Y}"""
+    one = commit(uv__lock=lock, pyproject__toml=f"{PROJECT}{bench}[tool.uv]\n{groups}")
+    builds = build(install="uv-sync")
+    if groups:  # it has no wheel
+        with pytest.raises(Unbuildable):
+            builds.folder_of(one)
+    else:
+        assert builds.folder_of(one)
+
+
 def test_what_cannot_be_installed_is_told_with_uvs_words_and_leaves_nothing(
     commit: Commit, build: Callable[..., Builds], uv: Path, tmp_path: Path
 ):
