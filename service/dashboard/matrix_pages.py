@@ -19,6 +19,7 @@ from service.dashboard import cases, figures, finding_data, labels, matrix, quer
 from service.dashboard.cases import CaseGroup
 from service.dashboard.query_params import MatrixAddress
 from service.errors import UnknownChoice
+from service.findings import failing_by_series
 from service.history import revisions
 from service.history.failing import failing_cases
 from service.history.queries import newest_of, newest_series, points_of_revisions
@@ -59,6 +60,7 @@ def show_matrix(
         usual=[labels.settings(matrix.usual(one)) for one in groups],
         rows=matrix.heat_map(groups, at.show, since),
         failing=failing_cases(session, now),
+        told=failing_by_series(session),
         marks=finding_data.marks(session, [one.id for one in series]),
         id_of=cases.id_of,
         names=names,

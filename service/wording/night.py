@@ -20,6 +20,7 @@ _KINDS = {
     FindingKind.IMPROVEMENT: "Improvement",
     FindingKind.BAD_NODE: "Bad node",
     FindingKind.OVERTAKEN: "New best case",
+    FindingKind.FAILURE: "Failure",
 }
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """Characters that XML cannot hold."""
