@@ -20,7 +20,7 @@ from service.analysis.statement import Statement, state
 from service.findings import lifecycle
 from service.findings.gather_evidence import NEIGHBOURS, cell_of
 from service.findings.rules import ACTIVE
-from service.history.failing import METRIC, FailureRun, GoodPoint, facts_of, good_before
+from service.history.failing import METRIC, CaseFailure, FailureRun, GoodPoint
 from service.history.queries import COUNTED, name_of
 from service.models import FindingRow, FindingState, Point, Revision, SeriesRow
 from service.schemas.findings import Cause, Certainty, FindingKind
@@ -31,25 +31,6 @@ MOST_FACTS = 2
 """Of an environment that changed; as for other findings."""
 Place = tuple[datetime, str]
 """A revision by its place in the order of revisions, and by name."""
-Pair = tuple[Mapping[str, str], Mapping[str, str]]
-"""Environments of one worker: of its last good result, and of its first failure."""
-
-
-@dataclass(frozen=True, slots=True)
-class BrokenCase:
-    """A case that fails, and where it was well before."""
-
-    run: FailureRun
-    good: tuple[GoodPoint, ...]
-    """The newest first."""
-
-    @property
-    def breakage(self) -> Breakage:
-        """The revisions at which it can have begun to fail."""
-        first, newest = self.run.first, self.good[0]
-        good = newest.revision_at, newest.revision
-        bad = first.revision_at, first.revision
-        return Breakage(first.project, first.status, good if good < bad else None, bad)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +53,13 @@ class Breakage:
         good, bad = max(self.good, other.good), min(self.bad, other.bad)
         return replace(self, good=good, bad=bad) if good < bad else None
 
+    @classmethod
+    def of(cls, run: FailureRun) -> Breakage:
+        """The revisions at which one case can have begun to fail."""
+        first, newest = run.first, run.good[0]
+        good, bad = (newest.revision_at, newest.revision), (first.revision_at, first.revision)
+        return cls(first.project, first.status, good if good < bad else None, bad)
+
     @property
     def columns(self) -> dict[str, Any]:
         """The columns of a finding that say so."""
@@ -89,25 +77,24 @@ def watch(session: Session, runs: Sequence[FailureRun], now: datetime) -> list[s
     by_series = {run.series_id: run for run in runs}
     for row in active:
         _follow(session, row, by_series, now)
-    again = [run for run in runs if run.again]
-    broken = [BrokenCase(run, tuple(good_before(session, run))) for run in again]
-    news = [one for one in broken if one.good and not any(_tells(row, one) for row in known)]
-    active = [row for row in active if row.state in ACTIVE]
+    news = [run for run in runs if run.again and not any(_tells(row, run) for row in known)]
     opened = []
     for breakage, group in _together(news):
-        if joined := _joinable(session, active, breakage):
-            _join(session, *joined, group, by_series, now)
+        for row in active:
+            both = _breakage_of(session, row).with_(breakage)
+            if both and row.state in ACTIVE:
+                _join(session, row, both, group, by_series, now)
+                break
         else:
             opened.append(_open(session, breakage, group, now))
     return opened
 
 
-def _tells(row: FindingRow, one: BrokenCase) -> bool:
+def _tells(row: FindingRow, run: FailureRun) -> bool:
     """Return True if a finding tells of these failures already.
 
     A person who closed one as anything but resolved has decided until the case is well again.
     """
-    run = one.run
     alike = row.project == run.first.project and row.measured["status"] == [run.first.status]
     if not alike or run.series_id not in row.measured["series"]:
         return False
@@ -115,29 +102,21 @@ def _tells(row: FindingRow, one: BrokenCase) -> bool:
         return run.series_id in row.measured["failing"]
     if row.state == FindingState.RESOLVED:
         return run.newest.received_at <= row.closed_at
-    return one.good[0].received_at <= row.closed_at
+    return run.good[0].received_at <= row.closed_at
 
 
-def _together(news: Iterable[BrokenCase]) -> list[tuple[Breakage, list[BrokenCase]]]:
+def _together(news: Iterable[FailureRun]) -> list[tuple[Breakage, list[FailureRun]]]:
     """Put cases together that one revision can have broken in one way."""
-    groups: list[tuple[Breakage, list[BrokenCase]]] = []
-    for one in sorted(news, key=lambda one: (one.run.first.place, one.run.first.case_key)):
+    groups: list[tuple[Breakage, list[FailureRun]]] = []
+    for run in sorted(news, key=lambda run: (run.first.place, run.first.case_key)):
+        own = Breakage.of(run)
         for at, (breakage, group) in enumerate(groups):
-            if both := breakage.with_(one.breakage):
-                groups[at] = both, [*group, one]
+            if both := breakage.with_(own):
+                groups[at] = both, [*group, run]
                 break
         else:
-            groups.append((one.breakage, [one]))
+            groups.append((own, [run]))
     return groups
-
-
-def _joinable(
-    session: Session, rows: Iterable[FindingRow], new: Breakage
-) -> tuple[FindingRow, Breakage] | None:
-    for row in rows:
-        if both := _breakage_of(session, row).with_(new):
-            return row, both
-    return None
 
 
 def _breakage_of(session: Session, row: FindingRow) -> Breakage:
@@ -147,8 +126,8 @@ def _breakage_of(session: Session, row: FindingRow) -> Breakage:
     return Breakage(row.project, status, since, (row.first_bad_at, row.first_bad))
 
 
-def _open(session: Session, breakage: Breakage, group: Sequence[BrokenCase], now: datetime) -> str:
-    failing = [one.run.series_id for one in group]
+def _open(session: Session, breakage: Breakage, group: Sequence[FailureRun], now: datetime) -> str:
+    failing = [run.series_id for run in group]
     cause, says = _account(session, breakage, group)
     return lifecycle.open_finding(
         session,
@@ -161,7 +140,7 @@ def _open(session: Session, breakage: Breakage, group: Sequence[BrokenCase], now
         measured={"series": failing, "failing": failing, "status": [breakage.status]},
         share=None,
         **breakage.columns,
-        comparability=group[0].run.first.comparability,
+        comparability=group[0].first.comparability,
         worker=None,
         project=breakage.project,
     )
@@ -171,17 +150,14 @@ def _join(
     session: Session,
     row: FindingRow,
     breakage: Breakage,
-    group: Sequence[BrokenCase],
+    group: Sequence[FailureRun],
     by_series: Mapping[str, FailureRun],
     now: datetime,
 ) -> None:
     """Add cases to a finding, without another alert."""
-    fresh = [one.run.series_id for one in group]
-    kept = [one for one in row.measured["failing"] if one not in fresh]
-    all_series = dict.fromkeys([*row.measured["series"], *fresh])
-    names = ", ".join(one.run.first.case_key for one in group)
+    names = ", ".join(run.first.case_key for run in group)
     lifecycle.record(session, row.id, "join", now, detail=names)
-    _say(session, row, breakage, [by_series[one] for one in (*kept, *fresh)], list(all_series))
+    _say(session, row, breakage, [*(by_series[one] for one in row.measured["failing"]), *group])
 
 
 def _follow(
@@ -195,7 +171,7 @@ def _follow(
         said = "fails in another way now" if runs else _since_when_well(session, row)
         lifecycle.act(session, row.id, "resolve", lifecycle.SYSTEM_ACTOR, now, detail=said)
     elif len(still) < len(failing):
-        _say(session, row, _breakage_of(session, row), still, row.measured["series"])
+        _say(session, row, _breakage_of(session, row), still)
 
 
 def _since_when_well(session: Session, row: FindingRow) -> str:
@@ -211,31 +187,23 @@ def _since_when_well(session: Session, row: FindingRow) -> str:
 
 
 def _say(
-    session: Session,
-    row: FindingRow,
-    breakage: Breakage,
-    runs: Iterable[FailureRun],
-    series: Sequence[str],
-) -> None:
+    session: Session, row: FindingRow, breakage: Breakage, group: Sequence[FailureRun]
+) -> None:  # fmt: skip
     """Say again what a finding is, of the cases that fail now."""
-    group = [BrokenCase(run, tuple(good_before(session, run))) for run in runs]
     cause, says = _account(session, breakage, group)
-    measured = {"series": list(series), "failing": [one.run.series_id for one in group]}
-    lifecycle.restate(
-        session,
-        row,
-        says,
-        cause=cause,
-        measured=row.measured | measured,
-        **breakage.columns,
-    )
+    failing = [run.series_id for run in group]
+    series = list(dict.fromkeys([*row.measured["series"], *failing]))
+    measured = row.measured | {"series": series, "failing": failing}
+    lifecycle.restate(session, row, says, cause=cause, measured=measured, **breakage.columns)
 
 
 def _account(
-    session: Session, breakage: Breakage, group: Sequence[BrokenCase]
+    session: Session, breakage: Breakage, group: Sequence[FailureRun]
 ) -> tuple[Cause, Statement]:
     """What some cases' failures are put down to, and the statement that says so."""
-    cause, reasons = _cause(breakage, _pairs(session, group))
+    before = [point for run in group for point in run.good]
+    after = [failure for run in group for failure in run.failures]
+    cause, reasons = _cause(breakage, before, after)
     revision = session.get_one(Revision, breakage.bad[1])
     headline = state(
         "failure",
@@ -245,64 +213,29 @@ def _account(
         author=revision.author,
         title=revision.title,
     )
-    workers = sorted({failure.worker for one in group for failure in one.run.failures})
-    says = state(
-        "change",
-        headline=headline,
-        confirmed=False,
-        workers=tuple(workers),
-        cause=cause.value,
-        reasons=tuple(reasons),
-    )
-    return cause, says
+    workers = tuple(sorted({failure.worker for failure in after}))
+    known = {"confirmed": False, "workers": workers, "cause": cause.value, "reasons": reasons}
+    return cause, state("change", headline=headline, **known)
 
 
-def _pairs(session: Session, group: Iterable[BrokenCase]) -> list[Pair]:
-    """The environments of workers that measured a case well and then failed it."""
-    found = [
-        (good.environment, failure.facts)
-        for one in group
-        for failure in one.run.failures[:1]
-        for good in [next((p for p in one.good if p.worker == failure.worker), None)]
-        if good is not None
-    ]
-    facts = facts_of(session, {digest for digest, _ in found})
-    return [(facts[digest], after) for digest, after in found]
-
-
-def _cause(breakage: Breakage, pairs: Sequence[Pair]) -> tuple[Cause, Sequence[Statement]]:
-    """As for changes: the environment if it changed with them all, else the code if it did."""
-    names = sorted({name for pair in pairs for facts in pair for name in facts})
-    changed = [name for name in names if _changed(name, pairs)]
+def _cause(
+    breakage: Breakage, before: Sequence[GoodPoint], after: Sequence[CaseFailure]
+) -> tuple[Cause, tuple[Statement, ...]]:
+    """As for changes: the environment if it changed, or the code if a machine measured both."""
+    known = environment.evidence(before, after)
+    changed = [one.says for one in known if one.carries]
     if changed:
-        told = tuple(_fact(name, pairs) for name in changed[:MOST_FACTS])
-        rest = max(0, len(changed) - MOST_FACTS)
-        return Cause.ENVIRONMENT, [state("facts_changed_here", changed=told, rest=rest)]
-    kept = [name for name in names if environment.telling(name) and _kept(name, pairs)]
-    if breakage.good is None or not any(name.startswith("sw.") for name in kept):
-        return Cause.UNKNOWN, []
-    return Cause.CODE, [state("environment_unchanged", unchanged=len(kept))]
+        told, rest = tuple(changed[:MOST_FACTS]), max(0, len(changed) - MOST_FACTS)
+        return Cause.ENVIRONMENT, (state("facts_changed_here", changed=told, rest=rest),)
+    same_machine = {one.worker for one in before} & {one.worker for one in after}
+    if known and breakage.good is not None and same_machine:
+        return Cause.CODE, (known[0].says,)
+    return Cause.UNKNOWN, ()
 
 
-def _changed(name: str, pairs: Iterable[Pair]) -> bool:
-    if name in environment.DIGESTS:
-        return False
-    return all(environment.changed(name, old.get(name), new.get(name)) for old, new in pairs)
-
-
-def _kept(name: str, pairs: Iterable[Pair]) -> bool:
-    return all(environment.same(name, old.get(name), new.get(name)) for old, new in pairs)
-
-
-def _fact(name: str, pairs: Collection[Pair]) -> Statement:
-    sides = (tuple(sorted({str(pair[at].get(name)) for pair in pairs})) for at in (0, 1))
-    before, after = sides
-    return state("fact_changed", fact=name, before=before, after=after)
-
-
-def _cells(session: Session, breakage: Breakage, group: Sequence[BrokenCase]) -> Statement:
+def _cells(session: Session, breakage: Breakage, group: Sequence[FailureRun]) -> Statement:
     """Name the cases that fail as briefly as is true, and count those that do not."""
-    ids = [one.run.series_id for one in group]
+    ids = [run.series_id for run in group]
     rows = session.scalars(select(SeriesRow).where(SeriesRow.id.in_(ids)).order_by(SeriesRow.id))
     first, *others = (cell_of(name_of(row)) for row in rows)
     question = Question(

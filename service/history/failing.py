@@ -25,8 +25,8 @@ REMEMBERED = timedelta(days=30)
 """How far back a run of failures is followed."""
 NOT_OF_THE_CASE = frozenset({Status.CANCELLED, Status.INFRA_ERROR})
 """Outcomes that say nothing of the case."""
-GOOD_POINTS = 20
-"""Points before a run of failures among which one of the same worker is looked for."""
+GOOD_POINTS = 10
+"""Points before a run of failures that say in which environment the case was well."""
 Place = tuple[datetime, datetime]
 """In the order of revisions, and of measurements of one revision."""
 
@@ -86,9 +86,9 @@ class GoodPoint:
 
     revision: str
     revision_at: datetime
-    worker: str
-    environment: str
     received_at: datetime
+    worker: str
+    facts: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,8 @@ class FailureRun:
     """Of its throughput."""
     failures: tuple[CaseFailure, ...]
     """The oldest revision first."""
+    good: tuple[GoodPoint, ...]
+    """The points before, the newest first."""
 
     @property
     def first(self) -> CaseFailure:
@@ -142,7 +144,7 @@ def failures_since(
         for found in session.execute(query).mappings()
         if found["spec"].get("purpose", Purpose.HISTORY) == Purpose.HISTORY
     ]
-    facts = facts_of(session, {found["environment"] for found in rows})
+    facts = _facts(session, {found["environment"] for found in rows})
     for found in rows:
         del found["spec"]
         found["facts"] = facts[found.pop("environment")]
@@ -150,7 +152,7 @@ def failures_since(
     return [CaseFailure(**found) for found in rows]
 
 
-def facts_of(session: Session, digests: Collection[str]) -> dict[str, dict[str, str]]:
+def _facts(session: Session, digests: Collection[str]) -> dict[str, dict[str, str]]:
     """Read the facts of environments, by digest."""
     if not digests:
         return {}
@@ -175,35 +177,36 @@ def failure_runs(session: Session, now: datetime) -> list[FailureRun]:
         by_case.setdefault(failure.case, []).append(failure)
     series = _series_of(session, set(by_case))
     passed = _passed(session, series, failures[0].revision_at)
-    runs = (_run(series[case], by_case[case], passed[case]) for case in series)
-    return [run for run in runs if run is not None]
+    runs = []
+    for case, series_id in series.items():
+        alike = _alike(by_case[case], passed[case])
+        if alike and (good := _good_before(session, series_id, alike[0])):
+            runs.append(FailureRun(series_id, tuple(alike), tuple(good)))
+    return runs
 
 
-def _run(
-    series_id: str, failures: Sequence[CaseFailure], passed: Mapping[str, Place]
-) -> FailureRun | None:
+def _alike(failures: Sequence[CaseFailure], passed: Mapping[str, Place]) -> list[CaseFailure]:
+    """The newest failures, as far as they are alike; empty if the case or another worker passed."""
     last = max(passed.values(), default=None)
     after = [one for one in failures if last is None or one.place > last]
     alike = [*takewhile(lambda one: one.status is after[-1].status, reversed(after))][::-1]
-    if not alike:
-        return None
     workers = {one.worker for one in alike}
     others = {place[0] for worker, place in passed.items() if worker not in workers}
-    if len(workers) == 1 and alike[0].revision_at in others:
-        return None
-    return FailureRun(series_id, tuple(alike))
+    return [] if len(workers) == 1 and alike[0].revision_at in others else alike
 
 
-def good_before(session: Session, run: FailureRun) -> list[GoodPoint]:
-    """The newest points of a case before it failed, the newest first."""
-    at, measured_at = run.first.place
+def _good_before(session: Session, series_id: str, failure: CaseFailure) -> list[GoodPoint]:
+    at, measured_at = failure.place
     earlier = or_(
         Point.revision_at < at, and_(Point.revision_at == at, Point.measured_at < measured_at)
     )
     query = (
-        select(Point.revision, Point.revision_at, WORKER, Point.environment, ResultRow.received_at)
+        select(
+            Point.revision, Point.revision_at, ResultRow.received_at, WORKER, EnvironmentRow.facts
+        )
         .join(ResultRow, ResultRow.id == Point.result_id)
-        .where(Point.series_id == run.series_id, earlier)
+        .join(EnvironmentRow, EnvironmentRow.digest == Point.environment)
+        .where(Point.series_id == series_id, earlier)
         .order_by(Point.revision_at.desc(), Point.measured_at.desc())
         .limit(GOOD_POINTS)
     )
