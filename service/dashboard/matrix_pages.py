@@ -15,7 +15,16 @@ from benchmarks.catalog.metrics import metric
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.auth.permissions import Permission, needs
-from service.dashboard import cases, figures, finding_data, labels, matrix, queries, rendering
+from service.dashboard import (
+    cases,
+    figures,
+    finding_data,
+    interactions,
+    labels,
+    matrix,
+    queries,
+    rendering,
+)
 from service.dashboard.cases import CaseGroup
 from service.dashboard.query_params import MatrixAddress
 from service.errors import UnknownChoice
@@ -67,6 +76,7 @@ def show_matrix(
         focus=focus,
         focus_name=focus_name,
         effects=matrix.effects(speeds) if speeds else [],
+        designs=interactions.designed(speeds) if speeds else [],
         ladder=matrix.ladder(speeds) if speeds else [],
         cost=metric(cost),
         figure=_front(session, speeds, cost) if speeds else None,
