@@ -9,7 +9,7 @@ from service.api.router import noun
 from service.auth import audit
 from service.auth.permissions import Permission, needs
 from service.comparisons import bisection
-from service.jobs import spent
+from service.jobs.spent import spent_on
 from service.models import BisectionRow, BisectionState
 from service.schemas import bisections as schemas
 from service.schemas.costs import Spent
@@ -77,7 +77,7 @@ def read_bisection_cost(
     prices: dependencies.Prices,
 ) -> Spent:
     """Read what the probes took of the devices so far, and the cost at the operator's prices."""
-    return spent.on_bisection(session, bisection_id, now, prices)
+    return spent_on(session, BisectionRow, bisection_id, now, prices)
 
 
 @router.post("/{bisection_id}/cancel", responses=problems(404))

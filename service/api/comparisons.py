@@ -11,7 +11,7 @@ from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
 from service.auth.permissions import Permission, needs
-from service.jobs import spent
+from service.jobs.spent import spent_on
 from service.models import ComparisonRow, ComparisonState
 from service.schemas import comparisons as schemas
 from service.schemas.costs import Spent
@@ -83,7 +83,7 @@ def read_comparison_cost(
     prices: dependencies.Prices,
 ) -> Spent:
     """Read what a comparison took of the devices so far, and its cost at the operator's prices."""
-    return spent.on_comparison(session, comparison_id, now, prices)
+    return spent_on(session, ComparisonRow, comparison_id, now, prices)
 
 
 @router.post("/{comparison_id}/cancel", responses=problems(404))

@@ -16,7 +16,7 @@ from service.api.openapi import problems
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
 from service.http.strict_route import Plain
-from service.jobs import spent
+from service.jobs.spent import spent_on
 from service.schemas import findings as schemas
 from service.schemas.costs import Spent
 from service.schemas.jobs import Listing
@@ -126,7 +126,7 @@ def read_finding_cost(
 
     That is measuring it again, and its bisections; not the nights in which it was found.
     """
-    return spent.on_finding(session, finding_id, now, prices)
+    return spent_on(session, models.FindingRow, finding_id, now, prices)
 
 
 @router.post("/{finding_id}/actions", responses=problems(404, 409))

@@ -12,7 +12,8 @@ from service.api.dependencies import Now, Prices
 from service.auth.permissions import Permission, needs
 from service.comparisons import bisection
 from service.dashboard import probe_dots, rendering
-from service.jobs import spent
+from service.jobs.spent import spent_on
+from service.models import BisectionRow
 from service.wording import bisected
 
 router = rendering.page_router(rendering.COUNTED)
@@ -45,7 +46,7 @@ def show_bisection(
         "_bisection.html" if rendering.partial(request) else "bisection.html",
         now=now,
         one=one,
-        cost=spent.on_bisection(session, bisection_id, now, prices),
+        cost=spent_on(session, BisectionRow, bisection_id, now, prices),
         dots=probe_dots.probe_dots(one),
         title_of=probe_dots.probe_title,
         chance=bisected.probably,

@@ -22,7 +22,8 @@ from service.dashboard.query_params import CompareAddress, ComparisonsAddress, E
 from service.errors import UnknownChoice
 from service.history import contrasts, revisions
 from service.history.queries import newest_series, usual_metric
-from service.jobs import report, spent
+from service.jobs import report
+from service.jobs.spent import spent_on
 from service.models import ComparisonRow, Revision
 from service.models.bisections import PROBES
 from service.models.confirmations import CONFIRMATIONS
@@ -74,7 +75,7 @@ def show_comparison(
         "_comparison.html" if rendering.partial(request) else "comparison.html",
         now=now,
         one=comparisons.load_comparison(session, comparison_id, now),
-        cost=spent.on_comparison(session, comparison_id, now, prices),
+        cost=spent_on(session, ComparisonRow, comparison_id, now, prices),
         good=gate.GOOD,
         regressions=gate.REGRESSIONS,
     )

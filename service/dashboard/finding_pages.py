@@ -31,8 +31,8 @@ from service.dashboard import (
 from service.dashboard.query_params import InboxAddress
 from service.findings import threshold_table
 from service.history.queries import load_series
-from service.jobs import spent
-from service.models import SeriesRow, WorkerRow
+from service.jobs.spent import spent_on
+from service.models import FindingRow, SeriesRow, WorkerRow
 from service.schemas.findings import AffectedSeries
 from service.schemas.series import Series
 from service.wording.bisected import noun_of
@@ -102,7 +102,7 @@ def show_finding(
         now=now,
         finding=finding,
         one=summary,
-        cost=spent.on_finding(session, finding_id, now, prices),
+        cost=spent_on(session, FindingRow, finding_id, now, prices),
         first=first,
         figure=_figure(session, finding_id, series, first) if series and first else None,
         kernels=_kernels(session, series, first) if series and first else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, literal, or_, select
+from sqlalchemy import ColumnElement, CompoundSelect, literal, select, union_all
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import GPUS
@@ -25,6 +25,8 @@ from service.models import (
 from service.models.bisections import PROBES
 from service.models.confirmations import CONFIRMATIONS
 from service.schemas.costs import Price, Spent
+
+Kind = type[ComparisonRow | BisectionRow | FindingRow]
 
 
 def spent(
@@ -71,63 +73,36 @@ def _held(
         yield granted_at, max(0.0, ((ended_at or now) - granted_at).total_seconds()), labels
 
 
-def on_comparison(
-    session: Session, comparison_id: str, now: datetime, prices: Sequence[Price]
-) -> Spent:
-    """What a comparison took.
-
-    Raises:
-        NotFound: there is no such comparison.
-    """
-    _look_for(session, ComparisonRow, comparison_id)
-    return spent(session, prices, now, _compared(ComparisonRow.id == comparison_id))
-
-
-def on_bisection(
-    session: Session, bisection_id: str, now: datetime, prices: Sequence[Price]
-) -> Spent:
-    """What the probes of a bisection took.
-
-    Raises:
-        NotFound: there is no such bisection.
-    """
-    _look_for(session, BisectionRow, bisection_id)
-    of_it = ComparisonRow.source == f"{PROBES}{bisection_id}"
-    return spent(session, prices, now, _compared(of_it))
-
-
-def on_finding(
-    session: Session, finding_id: str, now: datetime, prices: Sequence[Price]
+def spent_on(
+    session: Session, kind: Kind, name: str, now: datetime, prices: Sequence[Price]
 ) -> Spent:  # fmt: skip
-    """What measuring a finding again took, and its bisections.
+    """What a comparison took, a bisection, or a finding: measuring it again, and its bisections.
 
     Raises:
-        NotFound: there is no such finding.
+        NotFound: there is no such thing.
     """
-    _look_for(session, FindingRow, finding_id)
+    if session.get(kind, name) is None:
+        listed = kind.__tablename__
+        raise NotFound(f"There is no such {listed[:-1]}; GET /api/v1/{listed} lists them.")
+    which = {
+        ComparisonRow: ComparisonRow.id == name,
+        BisectionRow: ComparisonRow.source == f"{PROBES}{name}",
+        FindingRow: ComparisonRow.source.in_(_sources(name)),
+    }
+    made = select(ComparisonJob.job_id).join(
+        ComparisonRow, ComparisonRow.id == ComparisonJob.comparison_id
+    )
+    return spent(session, prices, now, Job.id.in_(made.where(which[kind])))
+
+
+def _sources(finding_id: str) -> CompoundSelect[str]:
+    """The sources of the comparisons that a finding led to."""
     link, row = FindingSeries, ConfirmationRow
     changes = select(link.change_id).where(link.finding_id == finding_id)
     firsts = select(link.first_bad_result).where(link.finding_id == finding_id)
     again = row.change_id.in_(changes) | row.first_bad_result.in_(firsts)
-    of_it = BisectionRow.finding_id == finding_id
-    sources = (
+    bisected = select(literal(PROBES) + BisectionRow.id)
+    return union_all(
         select(literal(CONFIRMATIONS) + row.id).where(again),
-        select(literal(PROBES) + BisectionRow.id).where(of_it),
+        bisected.where(BisectionRow.finding_id == finding_id),
     )
-    which = or_(*(ComparisonRow.source.in_(source) for source in sources))
-    return spent(session, prices, now, _compared(which))
-
-
-def _look_for(
-    session: Session, kind: type[ComparisonRow | BisectionRow | FindingRow], name: str
-) -> None:  # fmt: skip
-    if session.get(kind, name) is None:
-        listed = kind.__tablename__
-        raise NotFound(f"There is no such {listed[:-1]}; GET /api/v1/{listed} lists them.")
-
-
-def _compared(which: ColumnElement[bool]) -> ColumnElement[bool]:
-    made = select(ComparisonJob.job_id).join(
-        ComparisonRow, ComparisonRow.id == ComparisonJob.comparison_id
-    )
-    return Job.id.in_(made.where(which))
