@@ -31,6 +31,7 @@ from service.database.health import check
 from service.database.session import Database
 from service.errors import ServiceError
 from service.findings import pipeline
+from service.jobs.prices import PricesWrong
 from service.outbox.sinks import SinksWrong
 from service.settings import Settings
 
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(2, f"The setting {name} is wrong: {why}.")
     except access_mode.NobodyMayEnter as error:
         return _say(2, error.detail)
-    except SinksWrong as error:
+    except (SinksWrong, PricesWrong) as error:
         return _say(2, str(error))
     except ServiceError as error:
         return _say(3, error.detail)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 
 import anyio.to_thread
 from fastapi import FastAPI
@@ -35,8 +36,10 @@ from service.dashboard import (
 )
 from service.database.health import Checkup
 from service.database.session import Database
+from service.findings.nights import announce
 from service.history.artifacts import store_of
 from service.http import exchange, problems, strict_route
+from service.jobs import prices
 from service.jobs.types import Terms
 from service.maintenance.artifact_cleanup import ArtifactCleanup
 from service.maintenance.background import AnalysisProcess, Background, Unasked
@@ -53,6 +56,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     Raises:
         SinksWrong: the file of the outbox cannot be used.
+        PricesWrong: nor that of prices.
         DatabaseUnavailable: the database's address is not understood. Whether it can be reached
             is told by ``GET /api/v1/health``.
     """
@@ -73,6 +77,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.terms = terms_of(settings)
     app.state.artifacts = store_of(settings)
     app.state.sinks = sinks.NOBODY if settings.outbox is None else sinks.load(settings.outbox)
+    app.state.prices = () if settings.prices is None else prices.load(settings.prices)
     starts_analysis = settings.background and settings.role == "all"
     app.state.analysis = AnalysisProcess(settings) if starts_analysis else None
     kept = (settings.bodies_limit_b, settings.answers_limit_b)
@@ -120,7 +125,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.analysis,
         unasked,
         app.state.sinks,
-        chores=[ArtifactCleanup(app.state.database, app.state.artifacts, kept).look],
+        chores=[
+            partial(announce.announce, app.state.database, app.state.prices),
+            ArtifactCleanup(app.state.database, app.state.artifacts, kept).look,
+        ],
     )
     if settings.background:
         background.start()

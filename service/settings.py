@@ -92,6 +92,8 @@ class Settings(BaseSettings):
     """For how many days the logs of failures are kept; 0: for good."""
     outbox: Path | None = None
     """The TOML file that names the sinks of events; without it nobody is told."""
+    prices: Path | None = None
+    """The TOML file that says what an hour of each GPU costs; without it hours are shown alone."""
     bodies_limit_b: Annotated[int, Field(ge=1)] = 256 * 2**20
     """For the bodies of all requests that are being read or worked on."""
     answers_limit_b: Annotated[int, Field(ge=1)] = 128 * 2**20

@@ -47,7 +47,8 @@ def list_findings(
         str | None, typer.Option(help="Only these: open, acknowledged, resolved, expected ...")
     ] = None,
     kind: Annotated[
-        str | None, typer.Option(help="Only these: regression, improvement, bad_node or overtaken.")
+        str | None,
+        typer.Option(help="Only these: regression, improvement, bad_node, overtaken, failure."),
     ] = None,
     limit: options.Limit = 20,
     url: options.Url = options.DEFAULT_URL,
@@ -181,6 +182,8 @@ def _show(text: str, bisections: Sequence[BisectionSummary] = (), *, as_json: bo
         console.print(f"{'bisected':<10} {bisection.sentence}", soft_wrap=True)
     for one in finding.series:
         console.print(f"{'series':<10} {_moved(one)}", soft_wrap=True)
+    for failed in finding.failed:
+        console.print(f"{'case':<10} {_failed(failed)}", soft_wrap=True)
     for event in finding.events:
         detail = f": {event.detail}" if event.detail else ""
         line = f"{formats.moment(event.at)}  {event.actor}  {_plain(event.action)}{detail}"
@@ -223,6 +226,12 @@ def _moved(one: schemas.AffectedSeries) -> str:
         f"{formats.quantity(one.before, named.unit)} before, "
         f"{formats.quantity(one.after, named.unit)} after{ended}"
     )
+
+
+def _failed(one: schemas.FailedCase) -> str:
+    since = f"{one.first_revision} to {one.newest_revision} on {', '.join(one.workers)}"
+    over = "" if one.fails else ", not any more"
+    return f"{one.series.case.key}: {formats.counted(one.results, 'failure')}, {since}{over}"
 
 
 def _plain(word: str) -> str:

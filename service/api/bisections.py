@@ -9,8 +9,10 @@ from service.api.router import noun
 from service.auth import audit
 from service.auth.permissions import Permission, needs
 from service.comparisons import bisection
+from service.jobs.spent import spent_on
 from service.models import BisectionRow, BisectionState
 from service.schemas import bisections as schemas
+from service.schemas.costs import Spent
 from service.schemas.jobs import Listing
 
 router = noun("/bisections", "comparisons")
@@ -64,6 +66,18 @@ def read_bisection(
 ) -> schemas.BisectionView:
     """Read a bisection: its outcome, or each commit's probability so far, and what is next."""
     return bisection.load_bisection(session, bisection_id)
+
+
+@router.get("/{bisection_id}/cost", responses=problems(404))
+@needs(Permission.READ)
+def read_bisection_cost(
+    bisection_id: dependencies.Id,
+    session: dependencies.DatabaseSession,
+    now: dependencies.Now,
+    prices: dependencies.Prices,
+) -> Spent:
+    """Read what the probes took of the devices so far, and the cost at the operator's prices."""
+    return spent_on(session, BisectionRow, bisection_id, now, prices)
 
 
 @router.post("/{bisection_id}/cancel", responses=problems(404))

@@ -11,8 +11,10 @@ from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
 from service.auth.permissions import Permission, needs
+from service.jobs.spent import spent_on
 from service.models import ComparisonRow, ComparisonState
 from service.schemas import comparisons as schemas
+from service.schemas.costs import Spent
 from service.schemas.jobs import Listing
 
 router = noun("/comparisons", "comparisons")
@@ -70,6 +72,18 @@ def read_comparison(
 ) -> schemas.ComparisonView:
     """Read a comparison: its decision, or what its pairs say so far."""
     return comparisons.load_comparison(session, comparison_id, now)
+
+
+@router.get("/{comparison_id}/cost", responses=problems(404))
+@needs(Permission.READ)
+def read_comparison_cost(
+    comparison_id: dependencies.Id,
+    session: dependencies.DatabaseSession,
+    now: dependencies.Now,
+    prices: dependencies.Prices,
+) -> Spent:
+    """Read what a comparison took of the devices so far, and its cost at the operator's prices."""
+    return spent_on(session, ComparisonRow, comparison_id, now, prices)
 
 
 @router.post("/{comparison_id}/cancel", responses=problems(404))

@@ -21,6 +21,7 @@ from service.jobs.requests import JobRequest, SubmissionRequest
 from service.jobs.types import Terms
 from service.schemas.bisections import BisectionRequest
 from service.schemas.comparisons import ComparisonRequest
+from service.schemas.costs import Price
 from service.schemas.imports import ImportRequest
 
 T = TypeVar("T")
@@ -100,6 +101,12 @@ def owned(request: R, caller: Principal) -> R:
     return request if owner == request.project else request.model_copy(update={"project": owner})
 
 
+def get_prices(request: Request) -> tuple[Price, ...]:
+    """What GPUs cost, as the operator says."""
+    prices: tuple[Price, ...] = request.app.state.prices
+    return prices
+
+
 def get_key(request: Request) -> Key:
     """The server's key."""
     key = request.app.state.authenticator.key
@@ -108,6 +115,7 @@ def get_key(request: Request) -> Key:
 
 
 Caller = Annotated[Principal, Depends(get_principal)]
+Prices = Annotated[tuple[Price, ...], Depends(get_prices)]
 ServerKey = Annotated[Key, Depends(get_key)]
 
 

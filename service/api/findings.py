@@ -16,7 +16,9 @@ from service.api.openapi import problems
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
 from service.http.strict_route import Plain
+from service.jobs.spent import spent_on
 from service.schemas import findings as schemas
+from service.schemas.costs import Spent
 from service.schemas.jobs import Listing
 
 router = noun("/findings", "findings")
@@ -110,6 +112,21 @@ def read_finding(
 ) -> schemas.FindingView:
     """Read a finding: its series, its evidence, and everything that was done with it."""
     return findings.load_finding(session, finding_id)
+
+
+@router.get("/{finding_id}/cost", responses=problems(404))
+@needs(Permission.READ)
+def read_finding_cost(
+    finding_id: dependencies.Id,
+    session: dependencies.DatabaseSession,
+    now: dependencies.Now,
+    prices: dependencies.Prices,
+) -> Spent:
+    """Read what a finding took of the devices, and its cost at the operator's prices.
+
+    That is measuring it again, and its bisections; not the nights in which it was found.
+    """
+    return spent_on(session, models.FindingRow, finding_id, now, prices)
 
 
 @router.post("/{finding_id}/actions", responses=problems(404, 409))

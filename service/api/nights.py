@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Path, Query
 
 from benchmarks.contracts import Worded
-from service.api.dependencies import Cursor, DatabaseSession, Limit, Now
+from service.api.dependencies import Cursor, DatabaseSession, Limit, Now, Prices
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
@@ -42,14 +42,18 @@ def list_nights(
 @router.get("/{night}", responses=problems(404))
 @needs(Permission.READ)
 def read_night(
-    night: NightName, session: DatabaseSession, now: Now, project: OfProject = None
+    night: NightName,
+    session: DatabaseSession,
+    now: Now,
+    prices: Prices,
+    project: OfProject = None,
 ) -> NightReport:
     """Read what is known of a night by now: changes, recoveries, gaps, cost and coverage.
 
     A night has the slots of one date where each schedule's clock hangs, and lasts until those of
     the next date begin, at most a day.
     """
-    return facts.gather(session, night_of(session, night, project), now, project)
+    return facts.gather(session, night_of(session, night, project), now, project, prices)
 
 
 def night_of(session: DatabaseSession, name: str, project: str | None) -> date:

@@ -8,10 +8,12 @@ from fastapi import Query, Request
 from fastapi.responses import HTMLResponse
 
 from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import Now
+from service.api.dependencies import Now, Prices
 from service.auth.permissions import Permission, needs
 from service.comparisons import bisection
 from service.dashboard import probe_dots, rendering
+from service.jobs.spent import spent_on
+from service.models import BisectionRow
 from service.wording import bisected
 
 router = rendering.page_router(rendering.COUNTED)
@@ -34,7 +36,9 @@ def list_bisections(
 
 @router.get("/bisections/{bisection_id}")
 @needs(Permission.READ)
-def show_bisection(request: Request, session: Reading, now: Now, bisection_id: str) -> HTMLResponse:
+def show_bisection(
+    request: Request, session: Reading, now: Now, prices: Prices, bisection_id: str
+) -> HTMLResponse:
     """Show one bisection, probe by probe; it refreshes itself until it is over."""
     one = bisection.load_bisection(session, bisection_id)
     return rendering.render(
@@ -42,6 +46,7 @@ def show_bisection(request: Request, session: Reading, now: Now, bisection_id: s
         "_bisection.html" if rendering.partial(request) else "bisection.html",
         now=now,
         one=one,
+        cost=spent_on(session, BisectionRow, bisection_id, now, prices),
         dots=probe_dots.probe_dots(one),
         title_of=probe_dots.probe_title,
         chance=bisected.probably,

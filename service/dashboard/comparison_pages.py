@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from benchmarks.catalog.suites import suites
 from service import comparisons
 from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import Now
+from service.api.dependencies import Now, Prices
 from service.auth.permissions import Permission, needs
 from service.dashboard import facets, queries, rendering
 from service.dashboard.query_params import CompareAddress, ComparisonsAddress, ExploreAddress
@@ -23,6 +23,7 @@ from service.errors import UnknownChoice
 from service.history import contrasts, revisions
 from service.history.queries import newest_series, usual_metric
 from service.jobs import report
+from service.jobs.spent import spent_on
 from service.models import ComparisonRow, Revision
 from service.models.bisections import PROBES
 from service.models.confirmations import CONFIRMATIONS
@@ -66,7 +67,7 @@ def list_comparisons(
 @router.get("/comparisons/{comparison_id}")
 @needs(Permission.READ)
 def show_comparison(
-    request: Request, session: Reading, now: Now, comparison_id: str
+    request: Request, session: Reading, now: Now, prices: Prices, comparison_id: str
 ) -> HTMLResponse:
     """Show one comparison; it refreshes itself until it is over."""
     return rendering.render(
@@ -74,6 +75,7 @@ def show_comparison(
         "_comparison.html" if rendering.partial(request) else "comparison.html",
         now=now,
         one=comparisons.load_comparison(session, comparison_id, now),
+        cost=spent_on(session, ComparisonRow, comparison_id, now, prices),
         good=gate.GOOD,
         regressions=gate.REGRESSIONS,
     )

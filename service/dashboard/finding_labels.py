@@ -14,6 +14,7 @@ KINDS = {
     schemas.FindingKind.IMPROVEMENT: ("▲", "improvement", "better"),
     schemas.FindingKind.BAD_NODE: ("◆", "bad node", "mark"),
     schemas.FindingKind.OVERTAKEN: ("⇅", "new best case", "mark"),
+    schemas.FindingKind.FAILURE: ("✗", "failure", "worse"),
 }
 """A sign, a name and a tone: never the tone alone."""
 CAUSES = {cause.value: cause for cause in schemas.Cause}

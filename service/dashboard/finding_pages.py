@@ -17,7 +17,7 @@ from service.analysis.contrast import LEAST_EFFECT
 from service.analysis.detection.alarms import PATIENCE
 from service.analysis.detection.windows import LEAST_POINTS
 from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import Now
+from service.api.dependencies import Now, Prices
 from service.auth.permissions import Permission, needs
 from service.comparisons import bisection
 from service.dashboard import (
@@ -31,7 +31,8 @@ from service.dashboard import (
 from service.dashboard.query_params import InboxAddress
 from service.findings import threshold_table
 from service.history.queries import load_series
-from service.models import SeriesRow, WorkerRow
+from service.jobs.spent import spent_on
+from service.models import FindingRow, SeriesRow, WorkerRow
 from service.schemas.findings import AffectedSeries
 from service.schemas.series import Series
 from service.wording.bisected import noun_of
@@ -85,7 +86,9 @@ def list_thresholds(request: Request, session: Reading, now: Now) -> HTMLRespons
 
 @router.get("/findings/{finding_id}")
 @needs(Permission.READ)
-def show_finding(request: Request, session: Reading, now: Now, finding_id: str) -> HTMLResponse:
+def show_finding(
+    request: Request, session: Reading, now: Now, prices: Prices, finding_id: str
+) -> HTMLResponse:
     """Show one finding: what changed, why, since when, and what was done about it."""
     finding = findings.load_finding(session, finding_id)
     summary = finding.summary
@@ -99,6 +102,7 @@ def show_finding(request: Request, session: Reading, now: Now, finding_id: str) 
         now=now,
         finding=finding,
         one=summary,
+        cost=spent_on(session, FindingRow, finding_id, now, prices),
         first=first,
         figure=_figure(session, finding_id, series, first) if series and first else None,
         kernels=_kernels(session, series, first) if series and first else None,

@@ -15,10 +15,20 @@ from benchmarks.catalog.metrics import metric
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.auth.permissions import Permission, needs
-from service.dashboard import cases, figures, finding_data, labels, matrix, queries, rendering
+from service.dashboard import (
+    cases,
+    figures,
+    finding_data,
+    interactions,
+    labels,
+    matrix,
+    queries,
+    rendering,
+)
 from service.dashboard.cases import CaseGroup
 from service.dashboard.query_params import MatrixAddress
 from service.errors import UnknownChoice
+from service.findings import failing_by_series
 from service.history import revisions
 from service.history.failing import failing_cases
 from service.history.queries import newest_of, newest_series, points_of_revisions
@@ -59,12 +69,14 @@ def show_matrix(
         usual=[labels.settings(matrix.usual(one)) for one in groups],
         rows=matrix.heat_map(groups, at.show, since),
         failing=failing_cases(session, now),
+        told=failing_by_series(session),
         marks=finding_data.marks(session, [one.id for one in series]),
         id_of=cases.id_of,
         names=names,
         focus=focus,
         focus_name=focus_name,
         effects=matrix.effects(speeds) if speeds else [],
+        designs=interactions.designed(speeds) if speeds else [],
         ladder=matrix.ladder(speeds) if speeds else [],
         cost=metric(cost),
         figure=_front(session, speeds, cost) if speeds else None,

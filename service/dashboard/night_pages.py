@@ -8,7 +8,7 @@ from fastapi import Query, Request, Response
 from fastapi.responses import HTMLResponse
 
 from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import Now
+from service.api.dependencies import Now, Prices
 from service.api.nights import NightName, OfProject, night_of
 from service.auth.permissions import Permission, needs
 from service.dashboard import rendering
@@ -46,10 +46,15 @@ def feed_nights(request: Request, session: Reading) -> Response:
 @router.get("/nights/{night}")
 @needs(Permission.READ)
 def show_night(
-    request: Request, session: Reading, now: Now, night: NightName, project: OfProject = None
+    request: Request,
+    session: Reading,
+    now: Now,
+    prices: Prices,
+    night: NightName,
+    project: OfProject = None,
 ) -> HTMLResponse:
     """Show what is known of a night by now."""
-    report = facts.gather(session, night_of(session, night, project), now, project)
+    report = facts.gather(session, night_of(session, night, project), now, project, prices)
     return rendering.render(
         request, "night.html", now=now, report=report, account=words.account(report)
     )

@@ -38,7 +38,7 @@ AROUND = 30
 """Points on each side of a change that a card shows."""
 Recent = Sequence[tuple[datetime, float]]
 """Values of a series with their places in the order of revisions."""
-BAD = frozenset({FindingKind.REGRESSION, FindingKind.BAD_NODE})
+BAD = frozenset({FindingKind.REGRESSION, FindingKind.BAD_NODE, FindingKind.FAILURE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class ChangeCard:
 
     finding: FindingSummary
     series: AffectedSeries | None
-    """The one that it was opened for; None if it is about a node or an overtaken case."""
+    """The one that it was opened for; None if no series moved."""
     plot: Markup
     author: str
     """Of the first bad revision; empty if unknown."""
@@ -143,6 +143,8 @@ class Overview:
     """Further findings that ask for attention."""
     failing: Sequence[failing.FailingCase]
     """Those that fail longest first."""
+    told: Mapping[str, str]
+    """The open findings about them, by series."""
     speeds: Sequence[SpeedRow]
     more_speeds: int
 
@@ -168,6 +170,7 @@ def load_overview(session: Session, now: datetime, most_series: int) -> Overview
         changes=_cards(session, [one.id for one in shown], affected, points),
         more=len(active) - len(shown),
         failing=fails,
+        told=findings.failing_by_series(session) if fails else {},
         speeds=_speeds(session, ranked[:MOST_SPEEDS], points, now - TREND),
         more_speeds=max(0, len(ranked) - MOST_SPEEDS),
     )

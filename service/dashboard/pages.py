@@ -30,6 +30,7 @@ from service.dashboard.query_params import CasesAddress, JobsAddress, RunAddress
 from service.dashboard.rendering import COUNTED, page_router, partial, render, render_error
 from service.dashboard.worker_pages import gone_before
 from service.errors import NotFound
+from service.findings import failing_by_series
 from service.history import exclusions, imports, replicates
 from service.history.attachments import with_artifacts
 from service.history.failing import failing_cases
@@ -110,6 +111,7 @@ def list_cases(
         at=at,
         groups=cases.matching(cases.groups(series, beside, at.sort), at.text),
         marks=marks,
+        told=failing_by_series(session),
         any_series=bool(known),
         most=MOST_SERIES if len(known) == MOST_SERIES else 0,
         metrics=queries.metrics(session),
@@ -135,6 +137,10 @@ def show_run(
     points = queries.points_of(session, stored.id)
     spreads = spreads_of(session, [point.series_id for point in points.values()], least=1)
     metrics = runs.metrics(result, points, spreads)
+    case_series = next((point.series_id for point in points.values()), None)
+    case_series = case_series or queries.series_of_case(
+        session, result.case.key, stored.project, result.environment.comparability()
+    )
     modules = runs.modules(result)
     return render(
         request,
@@ -147,10 +153,8 @@ def show_run(
         metrics=metrics,
         marks=_marks(session, points.values()),
         begun=finding_data.begun_at(session, stored.parts),
-        case_series=next((point.series_id for point in points.values()), None)
-        or queries.series_of_case(
-            session, result.case.key, stored.project, result.environment.comparability()
-        ),
+        case_series=case_series,
+        told=failing_by_series(session).get(case_series or "") if result.status != "ok" else None,
         headlines=runs.headlines(metrics, result.verdict),
         sides=runs.sides(result),
         turns=runs.turns(result),

@@ -27,6 +27,7 @@ from service.dashboard import (
     series_changes,
 )
 from service.dashboard.query_params import HistoryAddress
+from service.findings import failing_by_series
 from service.findings.threshold_table import load_threshold
 from service.history.compare import Known
 from service.history.description import describe
@@ -99,6 +100,7 @@ def show_series(
         siblings=siblings,
         marks=finding_data.marks(session, [series_id]).get(series_id, ()),
         failing=failing_cases(session, now).get(cases.id_of(whole)),
+        told=failing_by_series(session),
         several=Counter(one.metric for one in siblings),
         address=_address(request),
     )

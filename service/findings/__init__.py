@@ -11,6 +11,7 @@ update.py               applies a new analysis to the findings that exist
 opening.py              makes findings of changes that no finding reports yet
 bad_nodes.py            findings about nodes that became slow
 fastest_cases.py        findings about cases that overtook the fastest of their workload
+failing_cases.py        findings about cases that gave results and now fail
 bad_node_statistics.py  tells whether a node became slow in everything (pure)
 gather_evidence.py      the changes that a finding is about, and what they are put down to
 thresholds.py           from which size on a series' changes are reported (pure)
@@ -27,6 +28,7 @@ from service.findings.lifecycle import ACTIONS, ActionName, Plan, act, plan
 from service.findings.queries import (
     count_active,
     expected_false_since,
+    failing_by_series,
     list_findings,
     load_finding,
     of_series,
@@ -41,6 +43,7 @@ __all__ = [
     "act",
     "count_active",
     "expected_false_since",
+    "failing_by_series",
     "list_findings",
     "load_finding",
     "of_series",

@@ -238,7 +238,12 @@ def attributed(attribution: Attribution) -> dict[str, Any]:
 
 def revise(session: Session, row: FindingRow, attribution: Attribution) -> None:
     """Say again what a finding is, now that more is known of it."""
-    _change(session, row, {"says": attribution.says.stored()} | attributed(attribution))
+    restate(session, row, attribution.says, **attributed(attribution))
+
+
+def restate(session: Session, row: FindingRow, says: Statement, **known: Any) -> None:
+    """Say again what a finding is, with what else of it has changed."""
+    _change(session, row, {"says": says.stored()} | known)
 
 
 def mark_drift(session: Session, row: FindingRow) -> None:
@@ -295,11 +300,8 @@ def _tell(session: Session, kind: EventKind, row: FindingRow, sentence: str, now
 
 def _size(row: FindingRow, says: Statement) -> float | None:
     headline = says.facts.get("headline")
-    if row.share is None and isinstance(headline, Statement):
-        most = headline.facts["most"]
-        assert isinstance(most, float)
-        return most
-    return row.share
+    most = headline.facts.get("most") if isinstance(headline, Statement) else None
+    return most if row.share is None and isinstance(most, float) else row.share
 
 
 def _workload(says: Statement) -> str:

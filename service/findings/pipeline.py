@@ -19,18 +19,20 @@ from sqlalchemy.orm import Session
 from service.database.failures import passes
 from service.database.paging import batched
 from service.database.session import Database, alone, now_of
-from service.findings import confirm, fastest_cases, slow_series
+from service.findings import confirm, failing_cases, fastest_cases, slow_series
 from service.findings.bad_nodes import Compared, compare_nodes, slow_periods, watch_nodes
 from service.findings.candidate_changes import candidates
 from service.findings.confirm import Suspicion
 from service.findings.growth import grow, growing
 from service.findings.opening import open_findings
+from service.findings.queries import failing_by_series
 from service.findings.rules import AlreadyReported, Candidate, SlowPeriods
 from service.findings.threshold_table import load_threshold
 from service.findings.thresholds import least_effect
 from service.findings.update import follow, links_of
 from service.history import analysis, pending
 from service.history.analysis import Histories
+from service.history.failing import failure_runs
 from service.history.series_history import SeriesHistory
 
 log = logging.getLogger(__name__)
@@ -112,7 +114,25 @@ def look(database: Database, daily: int = DAILY) -> Looked:
         alone(session, _FINDINGS)
         now = now_of(session)
         looked = conclude(session, due.notes, news, compared, now, daily, likely)
-    return replace(looked, opened=(*looked.opened, *_overtaken(database, analysed)))
+    others = (*_failing(database), *_overtaken(database, analysed))
+    return replace(looked, opened=(*looked.opened, *others))
+
+
+def _failing(database: Database) -> list[str]:
+    """Tell of cases that fail; whatever is wrong there holds no other finding up."""
+    try:
+        with database.reading() as session:
+            runs = failure_runs(session, now_of(session))
+            if not runs and not failing_by_series(session):
+                return []
+        with database.writing() as session:
+            alone(session, _FINDINGS)
+            return failing_cases.watch(session, runs, now_of(session))
+    except Exception as error:
+        if passes(error):  # the next look tells of it
+            raise
+        log.exception("cases that fail cannot be told")
+        return []
 
 
 def _overtaken(database: Database, analysed: Sequence[str]) -> list[str]:

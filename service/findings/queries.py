@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -19,7 +19,9 @@ from service.findings.lifecycle import NO_SUCH
 from service.findings.rules import ACTIVE, DRIFT, REFUTED, ReportedPlace
 from service.history import revisions
 from service.history.change_ends import doubtful_end, ends_of
+from service.history.failing import REMEMBERED, CaseFailure, failures_since
 from service.history.queries import name_of
+from service.history.ranking import CaseId, case_id
 from service.history.series_history import SeriesHistory
 from service.models import (
     ChangeRow,
@@ -27,12 +29,14 @@ from service.models import (
     FindingRow,
     FindingSeries,
     FindingState,
+    ResultRow,
     SeriesRow,
 )
 from service.schemas.findings import (
     AffectedSeries,
     AttributionView,
     Certainty,
+    FailedCase,
     FindingEventView,
     FindingKind,
     FindingSummary,
@@ -63,7 +67,46 @@ def load_finding(session: Session, finding_id: str) -> FindingView:
             for event in session.scalars(events.order_by(FindingEvent.id))
         ),
         narrowed=_narrowed(session, row),
+        failed=tuple(_failed(session, row)) if row.kind == FindingKind.FAILURE else (),
     )
+
+
+def _failed(session: Session, row: FindingRow) -> Iterator[FailedCase]:
+    """Yield the cases that a failure is about, with what is known of each while it was open."""
+    about = SeriesRow.id.in_(row.measured["series"])
+    named = session.scalars(select(SeriesRow).where(about).order_by(SeriesRow.case_key))
+    names = [name_of(series) for series in named]
+    which = [
+        ResultRow.case_key.in_({name.case.key for name in names}),
+        ResultRow.status.in_(row.measured["status"]),
+        *([] if row.closed_at is None else [ResultRow.received_at <= row.closed_at]),
+    ]
+    failures: dict[CaseId, list[CaseFailure]] = {}
+    for one in failures_since(session, row.opened_at - REMEMBERED, *which):
+        if one.revision_at >= row.first_bad_at:
+            failures.setdefault(one.case, []).append(one)
+    for name in names:
+        of_case = failures.get(case_id(name.case.key, name.project, name.comparability))
+        if of_case:
+            first, newest = of_case[0], of_case[-1]
+            yield FailedCase(
+                series=name,
+                fails=row.closed_at is None and name.id in row.measured["failing"],
+                results=len(of_case),
+                workers=tuple(sorted({one.worker for one in of_case})),
+                first_revision=first.revision,
+                first_result=first.result_id,
+                newest_revision=newest.revision,
+                newest_result=newest.result_id,
+                reason=newest.reason,
+            )
+
+
+def failing_by_series(session: Session) -> dict[str, str]:
+    """The open finding about each case that fails, by the series of its throughput."""
+    of_kind = FindingRow.kind == FindingKind.FAILURE, FindingRow.state.in_(ACTIVE)
+    rows = session.execute(select(FindingRow.id, FindingRow.measured).where(*of_kind))
+    return {series: name for name, measured in rows for series in measured["failing"]}
 
 
 def _narrowed(session: Session, row: FindingRow) -> NarrowedRange | None:
@@ -209,6 +252,16 @@ def _affected(session: Session, finding_id: str) -> list[AffectedSeries]:
 def _summaries(session: Session, rows: Sequence[FindingRow]) -> list[FindingSummary]:
     effects: dict[str, list[float]] = {row.id: [] for row in rows}
     devices = {row.id: {formats.hardware(row.comparability)} for row in rows}
+    failures = {
+        series_id: row.id
+        for row in rows
+        if row.kind == FindingKind.FAILURE
+        for series_id in row.measured["series"]
+    }
+    if failures:
+        about = select(SeriesRow.id, SeriesRow.comparability).where(SeriesRow.id.in_(failures))
+        for series_id, comparability in session.execute(about):
+            devices[failures[series_id]].add(formats.hardware(comparability))
     query = (
         select(FindingSeries.finding_id, FindingSeries.effect, SeriesRow.comparability)
         .join(SeriesRow, SeriesRow.id == FindingSeries.series_id)

@@ -16,7 +16,8 @@ from sqlalchemy.orm import Session
 from service.database.session import new_id
 from service.errors import Conflict, NotFound
 from service.history import pending, replicates
-from service.models import Exclusion, ImportedPoint, Point, ResultRow
+from service.models import Exclusion, ImportedPoint, Point, ResultRow, Revision
+from service.models.results import FAILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +100,16 @@ def _active(session: Session, parts: Sequence[str]) -> Exclusion | None:
 
 
 def _mark(session: Session, parts: Sequence[str], now: datetime) -> None:
-    for place in apply(session, parts):
+    for place in apply(session, parts) or _failed(session, parts):
         pending.mark_pending(session, now, place.revision, place.revision_at, place.result_id)
+
+
+def _failed(session: Session, parts: Sequence[str]) -> Sequence[Row[str, str, datetime]]:
+    """The place of a failure: whether it counts is news too."""
+    result_id, at = ResultRow.id.label("result_id"), Revision.ordered_at.label("revision_at")
+    query = select(result_id, ResultRow.revision, at)
+    query = query.join(Revision, Revision.name == ResultRow.revision)
+    return session.execute(query.where(ResultRow.id.in_(parts), FAILED).limit(1)).all()
 
 
 def apply(session: Session, parts: Sequence[str]) -> Sequence[Row[str, str, datetime]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import takewhile
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Environment, JobState, Purpose, Status
@@ -22,6 +23,10 @@ NEWS = timedelta(days=7)
 """A case whose newest failure is older is not measured any longer."""
 REMEMBERED = timedelta(days=30)
 """How far back a run of failures is followed."""
+NOT_OF_THE_CASE = frozenset({Status.CANCELLED, Status.INFRA_ERROR})
+"""Outcomes that say nothing of the case."""
+GOOD_POINTS = 10
+"""Points before a run of failures that say in which environment the case was well."""
 Place = tuple[datetime, datetime]
 """In the order of revisions, and of measurements of one revision."""
 
@@ -35,10 +40,20 @@ class CaseFailure:
     project: str
     worker: str
     status: Status
+    reason: str
     revision: str
     revision_at: datetime
     measured_at: datetime
-    comparability: Mapping[str, str]
+    received_at: datetime
+    group_id: str
+    """Of its job: the replicates of one case share it."""
+    facts: Mapping[str, str]
+    """The environment that it was measured in."""
+
+    @property
+    def comparability(self) -> dict[str, str]:
+        """The facts that make it another series."""
+        return Environment(facts=dict(self.facts)).comparability()
 
     @property
     def case(self) -> CaseId:
@@ -65,42 +80,137 @@ class FailingCase:
     """Of its throughput; empty if it was never measured."""
 
 
-def failures_since(session: Session, since: datetime) -> list[CaseFailure]:
-    """List the failures of the history that were measured from a time on, oldest revision first."""
+@dataclass(frozen=True, slots=True)
+class GoodPoint:
+    """A point of a case before it failed."""
+
+    revision: str
+    revision_at: datetime
+    received_at: datetime
+    worker: str
+    facts: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRun:
+    """The newest failures of a case that was measured before, all in one way, none well since."""
+
+    series_id: str
+    """Of its throughput."""
+    failures: tuple[CaseFailure, ...]
+    """The oldest revision first."""
+    good: tuple[GoodPoint, ...]
+    """The points before, the newest first."""
+
+    @property
+    def first(self) -> CaseFailure:
+        """Since when it fails so."""
+        return self.failures[0]
+
+    @property
+    def newest(self) -> CaseFailure:
+        """The last failure so far."""
+        return self.failures[-1]
+
+    @property
+    def again(self) -> bool:
+        """Return True if it was measured again and failed again, or failed on two workers."""
+        return len({(one.group_id, one.worker) for one in self.failures}) > 1
+
+
+def failures_since(
+    session: Session, since: datetime, *which: ColumnElement[bool]
+) -> list[CaseFailure]:
+    """List the failures of the history that were measured from a time on, oldest revision first.
+
+    ``which`` are further conditions on the results.
+    """
     row = ResultRow
     taken_out = select(Exclusion.id).where(
         Exclusion.result_id == row.id, Exclusion.undone_at.is_(None)
     )
-    of_result = (row.id, row.case_key, row.project, row.worker, row.environment, row.status)
+    at = (Revision.ordered_at.label("revision_at"), row.measured_at, row.received_at)
+    named = (row.case_key, row.project, row.worker, row.reason, row.revision, Job.group_id)
     query = (
-        select(*of_result, row.revision, Revision.ordered_at, row.measured_at, Job.spec)
+        select(row.id.label("result_id"), row.status, row.environment, Job.spec, *at, *named)
         .join(Job, Job.id == row.job_id)
         .join(Revision, Revision.name == row.revision)
         .where(FAILED, row.measured_at >= since, row.counted, Job.state == JobState.FAILED)
-        .where(~taken_out.exists())
+        .where(~taken_out.exists(), *which)
         .order_by(Revision.ordered_at, row.measured_at)
     )
     rows = [
-        found
-        for *found, spec in session.execute(query)
-        if spec.get("purpose", Purpose.HISTORY) == Purpose.HISTORY
+        dict(found)
+        for found in session.execute(query).mappings()
+        if found["spec"].get("purpose", Purpose.HISTORY) == Purpose.HISTORY
     ]
-    hardware = _hardware(session, {found[4] for found in rows})
-    return [
-        CaseFailure(
-            result, key, project, worker, Status(status), revision, at, measured_at, hardware[env]
-        )
-        for result, key, project, worker, env, status, revision, at, measured_at in rows
-    ]
+    facts = _facts(session, {found["environment"] for found in rows})
+    for found in rows:
+        del found["spec"]
+        found["facts"] = facts[found.pop("environment")]
+        found["status"] = Status(found["status"])
+    return [CaseFailure(**found) for found in rows]
 
 
-def _hardware(session: Session, digests: Collection[str]) -> dict[str, dict[str, str]]:
-    """Read the comparability of environments, by digest."""
+def _facts(session: Session, digests: Collection[str]) -> dict[str, dict[str, str]]:
+    """Read the facts of environments, by digest."""
     if not digests:
         return {}
     query = select(EnvironmentRow.digest, EnvironmentRow.facts)
     rows = session.execute(query.where(EnvironmentRow.digest.in_(sorted(digests))))
-    return {digest: Environment(facts=facts).comparability() for digest, facts in rows}
+    return {digest: facts for digest, facts in rows}  # noqa: C416 - rows are no pairs to mypy
+
+
+def failure_runs(session: Session, now: datetime) -> list[FailureRun]:
+    """Find the cases whose newest measurements all failed in one way, whoever made them.
+
+    What fails on one worker while another measures the same revision well is none: that is the
+    worker's.
+    """
+    failures = failures_since(
+        session, now - REMEMBERED, ResultRow.status.not_in(NOT_OF_THE_CASE)
+    )  # fmt: skip
+    if not failures:
+        return []
+    by_case: dict[CaseId, list[CaseFailure]] = {}
+    for failure in failures:
+        by_case.setdefault(failure.case, []).append(failure)
+    series = _series_of(session, set(by_case))
+    passed = _passed(session, series, failures[0].revision_at)
+    runs = []
+    for case, series_id in series.items():
+        alike = _alike(by_case[case], passed[case])
+        if alike and (good := _good_before(session, series_id, alike[0])):
+            runs.append(FailureRun(series_id, tuple(alike), tuple(good)))
+    return runs
+
+
+def _alike(failures: Sequence[CaseFailure], passed: Mapping[str, Place]) -> list[CaseFailure]:
+    """The newest failures, as far as they are alike; empty if the case or another worker passed."""
+    last = max(passed.values(), default=None)
+    after = [one for one in failures if last is None or one.place > last]
+    alike = [*takewhile(lambda one: one.status is after[-1].status, reversed(after))][::-1]
+    workers = {one.worker for one in alike}
+    others = {place[0] for worker, place in passed.items() if worker not in workers}
+    return [] if len(workers) == 1 and alike[0].revision_at in others else alike
+
+
+def _good_before(session: Session, series_id: str, failure: CaseFailure) -> list[GoodPoint]:
+    at, measured_at = failure.place
+    earlier = or_(
+        Point.revision_at < at, and_(Point.revision_at == at, Point.measured_at < measured_at)
+    )
+    query = (
+        select(
+            Point.revision, Point.revision_at, ResultRow.received_at, WORKER, EnvironmentRow.facts
+        )
+        .join(ResultRow, ResultRow.id == Point.result_id)
+        .join(EnvironmentRow, EnvironmentRow.digest == Point.environment)
+        .where(Point.series_id == series_id, earlier)
+        .order_by(Point.revision_at.desc(), Point.measured_at.desc())
+        .limit(GOOD_POINTS)
+    )
+    return [GoodPoint(*row) for row in session.execute(query)]
 
 
 def failing_cases(session: Session, now: datetime) -> dict[CaseId, FailingCase]:

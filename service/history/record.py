@@ -62,7 +62,8 @@ def record(
     case come the points of all of them.
     """
     environment = facts_digest(result.environment.facts)
-    history = counted and origin.purpose is Purpose.HISTORY and result.status is Status.OK
+    of_history = counted and origin.purpose is Purpose.HISTORY
+    history = of_history and result.status is Status.OK
     single = origin.replicates == 1
     samples = series_of(result, origin.project) if history and single else {}
     known = _look_up(on, origin.revision, environment, samples)
@@ -94,6 +95,8 @@ def record(
         _add_points(on, StoredResult(**same, result=result), samples, known, now)
     elif history:
         _add_case(on, origin, now)
+    elif of_history:  # failures are news
+        pending.mark_pending(on, now, origin.revision, known.revision_at, str(row["id"]))
     return str(row["id"])
 
 

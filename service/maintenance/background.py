@@ -17,7 +17,6 @@ from benchmarks.die_with_parent import tied
 from service import comparisons
 from service.comparisons import bisection
 from service.database.session import Database, now_of
-from service.findings.nights import announce
 from service.jobs import backfill, expiry, presence, schedules, types
 from service.jobs.types import Terms
 from service.outbox import couriers, deliveries
@@ -116,7 +115,6 @@ class Background:
         for slot in fired:
             log.info("schedule %s fired its slot of %s", slot.schedule, slot.due_at)
         self._compare()
-        announce.announce(self._database)
         if self._sinks.sink:
             couriers.route(self._database, self._sinks)
         with self._database.writing() as session:

@@ -22,7 +22,7 @@ class PendingAnalysis(Base):
     """Time-ordered: the oldest is analysed first."""
     revision: Mapped[str] = mapped_column(ForeignKey("revisions.name"))
     result_id: Mapped[str | None] = mapped_column(String(32))
-    """Whose points are new or have changed; without it, all points of the revision."""
+    """Whose points are new or have changed, or that failed; without it, all of the revision."""
     since: Mapped[datetime]
     """From which place in the order of revisions on histories changed."""
 

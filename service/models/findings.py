@@ -18,7 +18,7 @@ class FindingRow(ProjectOwned, Base):
     __tablename__ = "findings"
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     kind: Mapped[str] = mapped_column(String(16))
-    """``regression``, ``improvement``, ``bad_node`` or ``overtaken``."""
+    """``regression``, ``improvement``, ``bad_node``, ``overtaken`` or ``failure``."""
     state: Mapped[str] = mapped_column(String(16))
     cause: Mapped[str] = mapped_column(String(16))
     certainty: Mapped[str] = mapped_column(String(16))
@@ -30,7 +30,8 @@ class FindingRow(ProjectOwned, Base):
     """Results that were measured for it, by ``before`` and ``after``: which level they show.
 
     ``not_reproduced`` names the first one of a change that was not there when measured again.
-    ``series`` names series: those in which a node is slow; the new best case and the former one.
+    ``series`` names series: those in which a node is slow; the new best case and the former one;
+    those of cases that failed, of which ``failing`` still do, with one ``status``.
     """
     last_good: Mapped[str | None] = mapped_column(ForeignKey("revisions.name"))
     first_bad: Mapped[str] = mapped_column(ForeignKey("revisions.name"))

@@ -113,6 +113,8 @@ class FindingKind(StrEnum):
     BAD_NODE = "bad_node"
     OVERTAKEN = "overtaken"
     """Another case is the fastest of its workload."""
+    FAILURE = "failure"
+    """Cases that gave results fail, all in one way."""
 
 
 class Certainty(StrEnum):
@@ -181,7 +183,7 @@ class FindingSummary:
     """Say it when you change the finding: if somebody was faster, you are told."""
     series_count: int
     worst_effect: float | None
-    """The largest effect among its series; None if it is about a node or an overtaken case."""
+    """The largest effect among its series; None if no series moved."""
     hardware: tuple[str, ...]
     """The devices that it was seen on, as people call them."""
     share: float | None
@@ -224,6 +226,25 @@ class AttributionView(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class FailedCase:
+    """A case that a finding of the kind ``failure`` is about."""
+
+    series: SeriesName
+    """Of its throughput."""
+    fails: bool
+    """Whether its newest measurements fail so; else it is over for this case."""
+    results: int
+    """Failures since the finding's first bad revision."""
+    workers: tuple[str, ...]
+    first_revision: str
+    first_result: str
+    newest_revision: str
+    newest_result: str
+    reason: str
+    """Of the newest failure, as the worker gave it."""
+
+
+@dataclass(frozen=True, slots=True)
 class NarrowedRange:
     """Two revisions between which a change lies."""
 
@@ -243,6 +264,8 @@ class FindingView:
     narrowed: NarrowedRange | None = None
     """Place of the change by its history of now, if that is elsewhere than what was measured again
     side by side: idle workers measure the commits between."""
+    failed: tuple[FailedCase, ...] = ()
+    """The cases that a failure is about; empty for other kinds."""
 
 
 class MorningReport(Document):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime
 
+from service.schemas.costs import Spent
 from service.schemas.document import Document
 from service.schemas.findings import FindingKind, FindingState
 
@@ -36,14 +37,9 @@ class Coverage(Document):
     measured: int
 
 
-class Cost(Document):
+class Cost(Spent):
     """The use of the devices by all attempts that began in the night, scheduled or not."""
 
-    attempts: int
-    gpu_s: float
-    """Seconds of GPUs that attempts held."""
-    cpu_s: float
-    """Seconds of workers without a GPU."""
     energy_j: float | None
     """Energy of the timed passes, by the devices' counters; None if no result carries it."""
     results: int

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.catalog.metrics import RATES
+from benchmarks.contracts import Status
 from service.analysis.attribution import factors
 from service.analysis.statement import Statement
 from service.wording import formats, quantity_names
@@ -14,6 +15,17 @@ HEADLINE_WORDS = 12
 """Below which a headline stays."""
 ALIKE = 1.25
 """Sizes that differ by no more than this factor are told as one."""
+_FAILS = {
+    Status.UNSUPPORTED: "is unsupported",
+    Status.OOM: "runs out of memory",
+    Status.UNBUILDABLE: "cannot be built",
+    Status.COMPILE_ERROR: "fails to compile",
+    Status.RUNTIME_ERROR: "ends with an error",
+    Status.PARITY_FAIL: "fails parity",
+    Status.CRASHED: "crashes",
+    Status.GARBAGE: "ends without a result",
+    Status.TIMEOUT: "times out",
+}
 _PLACES = {"hardware": "on", "preset": "at preset"}
 _ADJECTIVES = {("compile", factors.ANY): "compiled", ("compile", None): "uncompiled"}
 """Adjectives for conditions; a precision is its own."""
@@ -39,6 +51,9 @@ def headline_words(headline: Statement, verb: str, subject: str = "", *, since: 
     """``bf16 training is 2.0 % slower since r14``, with ``verb`` after the subject."""
     facts: Mapping[str, Any] = headline.facts
     subject = subject or subject_of(facts["cells"])
+    begin = f" since {formats.revision(facts['first_bad'])}" if since else ""
+    if headline.kind == "failure":
+        return f"{subject} {_FAILS[facts['status']]}{begin}"
     metric_name, most = facts["metric"], facts["most"]
     sizes = [formats.size(facts[name]) for name in ("least", "middle", "most")]
     close = facts["alike"] or abs(most) <= ALIKE * abs(facts["least"])
@@ -50,7 +65,6 @@ def headline_words(headline: Statement, verb: str, subject: str = "", *, since: 
         longer = ("longer", "shorter") if facts["unit"] == "s" else ("higher", "lower")
         way, subject = longer[most < 0], f"{quantity_names.title(metric_name)} of {subject}"
     slowly = ", little by little" if facts.get("gradual") else ""
-    begin = f" since {formats.revision(facts['first_bad'])}" if since else ""
     return f"{subject}{verb} {by} {way}{slowly}{begin}"
 
 

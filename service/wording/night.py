@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from service.schemas.findings import FindingKind
 from service.schemas.nights import Cost, Coverage, NightFinding, NightReport, Unmeasured
-from service.wording import formats, markdown
+from service.wording import device_hours, formats, markdown
 
 _CASES = 5
 """Cases that are named for one reason."""
@@ -20,6 +20,7 @@ _KINDS = {
     FindingKind.IMPROVEMENT: "Improvement",
     FindingKind.BAD_NODE: "Bad node",
     FindingKind.OVERTAKEN: "New best case",
+    FindingKind.FAILURE: "Failure",
 }
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """Characters that XML cannot hold."""
@@ -125,19 +126,13 @@ def _coverage(covered: Coverage) -> Line:
 
 
 def _cost(cost: Cost) -> Iterable[str]:
-    hours = [f"{_hours(cost.gpu_s)} GPU-hours"]
-    if cost.cpu_s:
-        hours.append(f"{_hours(cost.cpu_s)} hours of workers without a GPU")
-    yield f"{' and '.join(hours)} in {formats.counted(cost.attempts, 'attempt')}."
+    yield device_hours.said(cost)
+    yield from device_hours.prices(cost)
     if cost.energy_j is None:
         yield "Energy is not known: no result carries it."
     else:
         of = f"{cost.with_energy} of {formats.counted(cost.results, 'result')}"
         yield f"{cost.energy_j / 3.6e6:.3g} kWh in the timed passes of {of}; the rest is unknown."
-
-
-def _hours(seconds: float) -> str:
-    return f"{seconds / 3600:,.1f}" if seconds >= 360 else f"{seconds / 3600:.2g}"
 
 
 def text(told: Account, address: str = "") -> str:

@@ -205,6 +205,7 @@ WORDS: dict[str, Words] = {
     "change": _change,
     "regression": partial(_headline, "regression"),
     "improvement": partial(_headline, "improvement"),
+    "failure": partial(_headline, "failure"),
     "cells": lambda **facts: _cells(Statement("cells", facts)),
     "condition": condition,
     "cells_moved": "{moved} of {count} cases moved together: {cells}",

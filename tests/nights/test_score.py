@@ -98,6 +98,17 @@ def test_a_failure_is_no_change_of_speed() -> None:
     assert wrong(replace(TOLD, first_bad=40, opened=40, cells=frozenset({3})), FAILURE) == ["false"]
 
 
+def test_a_failure_is_told_by_a_finding_of_its_own_kind() -> None:
+    truth = replace(FAILURE, finding="failure", metrics=("",))
+    said = "bf16 nanogpt runs out of memory since r40"
+    told = replace(
+        TOLD, kind="failure", opened=41, first_bad=40, metric="", cells=truth.cells, headline=said
+    )
+    assert wrong(told, truth) == []
+    assert wrong(replace(told, cells=frozenset({3, 4})), truth) == ["factor"]
+    assert wrong(TOLD, truth) == ["false"]
+
+
 def test_of_two_events_a_finding_is_about_the_one_that_it_fits() -> None:
     faster = replace(TRUTH, kind="faster", size=-0.04, finding="improvement")
     rows = judged([TOLD, replace(TOLD, kind="improvement")], [faster, TRUTH])

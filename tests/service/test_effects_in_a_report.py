@@ -12,6 +12,7 @@ from cli.client import read
 from cli.output import result_table
 from cli.output.console import Console
 from service.schemas.reports import Effects, Report
+from service.wording.formats import times
 
 DESIGN = suite("full").designs[0]
 
@@ -92,3 +93,17 @@ def _shown(found: Effects) -> str:
     printed = console.file
     assert isinstance(printed, io.StringIO)
     return printed.getvalue()
+
+
+def test_the_matrix_shows_which_settings_act_on_each_other(client: TestClient, hand: Hand) -> None:
+    _measure(client, hand, 15)
+    page = "/matrix?workload=resnet50"
+    assert "15 of 16 cases are" in client.get(page).text
+    rate = _rate(lease := hand.must_claim())
+    assert hand.post(lease, result_of(lease, (rate, rate * 1.001, rate * 0.999))).is_success
+    text = client.get(page).text
+    row = text[text.index("precision=bf16 with layout=channels_last") :].split("</tr>")[0]
+    cells = [cell.split(">")[-1] for cell in row.split("</td>") if "data-label" in cell]
+    assert cells[:2] == [f"{times(2.0)}, {times(1.0)}", times(3.0)]
+    assert times(1.5) in cells
+    assert "9 pairs more of which that is not sure" in text

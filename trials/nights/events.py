@@ -23,7 +23,7 @@ HEADLINES = {
     Moves.INPUT: ("throughput",),
     Moves.FIRST_STEP: ("first_step_time",),
     Moves.MEMORY: ("peak_memory",),
-    Moves.OUTCOME: (),
+    Moves.OUTCOME: ("",),
 }
 """The metric that the headline should speak of."""
 
@@ -81,9 +81,9 @@ class Event:
 
     @property
     def finding(self) -> str:
-        """The kind of the finding that it should lead to; empty if to none."""
+        """The kind of the finding that it should lead to."""
         if self.moves is Moves.OUTCOME:
-            return ""
+            return "failure"
         if self.factor.worker:
             return "bad_node"
         return "regression" if self.size > 0 else "improvement"

@@ -107,6 +107,7 @@ def _told(finding: Mapping[str, Any], night: int, cells: Cells) -> Told:
     name = series[0]["series"]["metric"] if series else ""
     subject = metric(name).subject
     about = [one["series"] for one in series if metric(one["series"]["metric"]).subject == subject]
+    about += [one["series"] for one in finding["failed"]]
     return Told(
         opened=night,
         kind=summary["kind"],

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from itertools import combinations
 
-from service.analysis.attribution.types import Evidence, Measurement, Question
+from service.analysis.attribution.types import Evidence, Surrounded
 from service.analysis.statement import state
 from service.schemas.findings import Part, State, Strength
 
@@ -168,12 +168,13 @@ def alike(fact: str, values: set[str | None]) -> bool:
     return all(same(fact, one, other) for one, other in combinations(values, 2))
 
 
-def evidence(question: Question) -> tuple[Evidence, ...]:
+def evidence(
+    before: Sequence[Surrounded], after: Sequence[Surrounded]
+) -> tuple[Evidence, ...]:  # fmt: skip
     """The facts that differ, those that may carry a cause first; or that none does.
 
     Empty if the software of a side is not known.
     """
-    before, after = question.before, question.after
     if different := differences(before, after):
         return tuple(sorted(different, key=_rank))
     kept, mixed = _kept(before, after)
@@ -184,9 +185,7 @@ def evidence(question: Question) -> tuple[Evidence, ...]:
     return (Evidence(Part.ENVIRONMENT, "environment", State.UNCHANGED, Strength.STRONG, says),)
 
 
-def differences(
-    before: Sequence[Measurement], after: Sequence[Measurement]
-) -> tuple[Evidence, ...]:
+def differences(before: Sequence[Surrounded], after: Sequence[Surrounded]) -> tuple[Evidence, ...]:
     """List the telling facts that differ consistently, by name.
 
     A fact differs consistently if each worker holds one value of it on each side, and no value
@@ -199,7 +198,7 @@ def differences(
 
 
 def _difference(
-    fact: str, before: Sequence[Measurement], after: Sequence[Measurement]
+    fact: str, before: Sequence[Surrounded], after: Sequence[Surrounded]
 ) -> Evidence | None:
     old, new = (_values(fact, side) for side in (before, after))
     if not (old and new and _holds_still(fact, before) and _holds_still(fact, after)):
@@ -216,7 +215,7 @@ def _difference(
     return Evidence(Part.ENVIRONMENT, fact, known, strength, says, *values)
 
 
-def _holds_still(fact: str, side: Iterable[Measurement]) -> bool:
+def _holds_still(fact: str, side: Iterable[Surrounded]) -> bool:
     by_worker: dict[str, set[str | None]] = {}
     for run in side:
         value = run.facts.get(fact)
@@ -225,14 +224,12 @@ def _holds_still(fact: str, side: Iterable[Measurement]) -> bool:
     return all(alike(fact, values) for values in by_worker.values())
 
 
-def _knowing(fact: str, side: Iterable[Measurement]) -> set[str]:
+def _knowing(fact: str, side: Iterable[Surrounded]) -> set[str]:
     """The workers that a fact is known of."""
     return {run.worker for run in side if comparable(fact, run.facts.get(fact))}
 
 
-def _kept(
-    before: Sequence[Measurement], after: Sequence[Measurement]
-) -> tuple[list[str], list[str]]:
+def _kept(before: Sequence[Surrounded], after: Sequence[Surrounded]) -> tuple[list[str], list[str]]:
     """The telling facts that all measurements know: those that each worker kept, and the others.
 
     If no worker measured both sides, a fact was kept if it is alike in all measurements.
@@ -251,7 +248,7 @@ def _kept(
     return kept, [fact for fact in compared if fact not in kept]
 
 
-def _values(fact: str, side: Iterable[Measurement]) -> tuple[str | None, ...]:
+def _values(fact: str, side: Iterable[Surrounded]) -> tuple[str | None, ...]:
     values = {run.facts.get(fact) for run in side}
     return tuple(sorted((v for v in values if comparable(fact, v)), key=str))
 

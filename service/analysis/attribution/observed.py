@@ -198,7 +198,7 @@ def observe(question: Question) -> Observed:
     rule = factors.rule(question)
     workers = [{run.worker for run in part} for part in (question.before, question.after)]
     return Observed(
-        environment=environment.evidence(question),
+        environment=environment.evidence(question.before, question.after),
         node=node.evidence(question),
         accounts=accounts(question, before, after, differences),
         revision=_revision(question),

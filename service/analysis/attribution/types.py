@@ -6,10 +6,23 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 from benchmarks.contracts import Case, Direction, Result, Status
 from service.analysis.statement import Statement
 from service.schemas.findings import Cause, Part, State, Strength
+
+
+class Surrounded(Protocol):
+    """Whatever came from a worker in some environment: a measurement, or a failure."""
+
+    @property
+    def worker(self) -> str:
+        """Who measured."""
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """The environment."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 
 from sqlalchemy import exists, select
@@ -15,6 +15,7 @@ from service.findings.nights.facts import DAY, Slot, gather, local_date, slots_b
 from service.models import ConfirmationRow, EventKind, Job, OutboxEvent, PendingAnalysis, Schedule
 from service.models.confirmations import ConfirmationState
 from service.outbox import events
+from service.schemas.costs import Price
 from service.schemas.nights import NightReport, NightSummary
 from service.wording import night as words
 
@@ -27,14 +28,14 @@ Night = tuple[str, date]
 """A project and a date."""
 
 
-def announce(database: Database) -> None:
+def announce(database: Database, prices: Sequence[Price] = ()) -> None:
     """Write the event of each night that is over, or late; each night of a project once."""
     with database.reading() as session:
         now = now_of(session)
         due = list(_over(session, now))
     for project, night in due:
         with database.reading() as session:
-            report = gather(session, night, now, project)
+            report = gather(session, night, now, project, prices)
         with database.writing() as session:
             alone(session, "nights")
             if not _is_told(session, project, night):

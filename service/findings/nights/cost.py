@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 
 from pydantic import BaseModel
 from sqlalchemy import ColumnElement, select
@@ -13,10 +13,10 @@ from sqlalchemy.orm import Session
 from service.database.paging import batched
 from service.database.session import new_id
 from service.history.queries import BATCH
-from service.models import Attempt, Job, ResultRow, WorkerRow
+from service.jobs.spent import spent
+from service.models import Job, ResultRow
+from service.schemas.costs import Price
 from service.schemas.nights import Cost
-
-_NOT_HERE = timedelta()
 
 
 class _Meter(BaseModel):
@@ -34,19 +34,21 @@ class _Metered(BaseModel):
 
 
 def cost_between(
-    session: Session, begins: datetime, ends: datetime, now: datetime, project: str | None
+    session: Session,
+    between: tuple[datetime, datetime],
+    now: datetime,
+    project: str | None,
+    prices: Sequence[Price],
 ) -> Cost:
     """The cost of all jobs that were submitted in a time, so far."""
+    begins, ends = between
     jobs = [Job.id >= _first_id(begins), Job.id < _first_id(ends)]
     if project is not None:
         jobs.append(Job.project == project)
-    held = list(_held(session, jobs, now))
     known = list(_energies(session, jobs))
     counted = [energy_j for energy_j in known if energy_j is not None]
     return Cost(
-        attempts=len(held),
-        gpu_s=sum(seconds for device, seconds in held if device == "cuda"),
-        cpu_s=sum(seconds for device, seconds in held if device != "cuda"),
+        **dict(spent(session, prices, now, *jobs)),
         energy_j=sum(counted) if counted else None,
         results=len(known),
         with_energy=len(counted),
@@ -56,21 +58,6 @@ def cost_between(
 def _first_id(at: datetime) -> str:
     """Sorts before each id of that millisecond."""
     return new_id(at)[:12]
-
-
-def _held(
-    session: Session, jobs: list[ColumnElement[bool]], now: datetime
-) -> Iterator[tuple[str, float]]:
-    """Each attempt's kind of device, and for how many seconds it held it."""
-    query = (
-        select(Attempt.granted_at, Attempt.ended_at, WorkerRow.labels)
-        .join(Job, Job.id == Attempt.job_id)
-        .join(WorkerRow, WorkerRow.name == Attempt.worker)
-        .where(*jobs)
-    )
-    for granted_at, ended_at, labels in session.execute(query):
-        held = max(_NOT_HERE, (ended_at or now) - granted_at)
-        yield labels.get("device", ""), held.total_seconds()
 
 
 def _energies(session: Session, jobs: list[ColumnElement[bool]]) -> Iterator[float | None]:

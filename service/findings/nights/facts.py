@@ -20,6 +20,7 @@ from service.findings.nights.cost import cost_between
 from service.findings.queries import doubts_since
 from service.models import FindingRow, FindingState, Job, Point, ResultRow
 from service.schemas import nights
+from service.schemas.costs import Price
 from service.wording.statements import headline_of
 
 DAY = timedelta(days=1)
@@ -101,7 +102,11 @@ def newest(session: Session, project: str | None = None) -> date:
 
 
 def gather(
-    session: Session, night: date, now: datetime, project: str | None = None
+    session: Session,
+    night: date,
+    now: datetime,
+    project: str | None = None,
+    prices: Sequence[Price] = (),
 ) -> nights.NightReport:
     """Gather what is known of a night by now.
 
@@ -132,7 +137,7 @@ def gather(
         unmeasured=_unmeasured(cases),
         not_submitted=[_why_not(slot) for slot in own if slot.submission_id is None],
         coverage=_coverage(cases),
-        cost=cost_between(session, begins, ends, now, project),
+        cost=cost_between(session, (begins, ends), now, project, prices),
     )
 
 

@@ -57,10 +57,13 @@ def _plans(row: models.FindingRow, events: Sequence[models.FindingEvent]) -> Ite
 def _about(session: Session, row: models.FindingRow) -> Iterator[str]:
     node = row.kind == FindingKind.BAD_NODE
     overtaken = row.kind == FindingKind.OVERTAKEN
+    failure = row.kind == FindingKind.FAILURE
     if node != (row.worker is not None) or (node or overtaken) != (row.share is not None):
         yield "It is about a node, or it is not: kind, worker and share differ on that."
     if overtaken:
         yield from _overtaken(session, row)
+    if failure:
+        yield from _failing(session, row)
     query = (
         select(models.FindingSeries.first_bad_result, models.SeriesRow, models.Point.result_id)
         .join(models.SeriesRow, models.SeriesRow.id == models.FindingSeries.series_id)
@@ -72,7 +75,7 @@ def _about(session: Session, row: models.FindingRow) -> Iterator[str]:
         .where(models.FindingSeries.finding_id == row.id)
     )
     links = session.execute(query).all()
-    if not links and not node and not overtaken:
+    if not links and not (node or overtaken or failure):
         yield "It is about no series."
     if links and all(series.comparability != row.comparability for _, series, _ in links):
         yield "None of its series is of the hardware that it names."
@@ -92,6 +95,17 @@ def _overtaken(session: Session, row: models.FindingRow) -> Iterator[str]:
         one is None or (one.comparability, one.project) != mine for one in series
     ):
         yield "It names no two cases of its hardware and project, a new best and a former one."
+
+
+def _failing(session: Session, row: models.FindingRow) -> Iterator[str]:
+    """The cases that fail are among those that failed, which are of the project of the row."""
+    named = row.measured.get("series", ())
+    series = [session.get(models.SeriesRow, series_id) for series_id in named]
+    fail = row.measured.get("failing", ())
+    if not fail or not set(fail) <= set(named) or len(row.measured.get("status", ())) != 1:
+        yield "It does not say which of its cases fail, or in which way."
+    if any(one is None or one.project != row.project for one in series):
+        yield "It names cases that are none of its project."
 
 
 def every_suspicion(session: Session) -> Iterator[Breach]:

@@ -92,8 +92,13 @@ def _points() -> Iterator[RowCheck]:
     lost = lost.where(~result.exists(), ~imported.exists())
     sentence = "Its result_id {result_id} is in no row of results."
     yield RowCheck(6, "points {series_id} {result_id}", sentence, lost)
+    waiting = select(models.PendingAnalysis.id, models.PendingAnalysis.result_id.label("result"))
+    waiting = waiting.where(models.PendingAnalysis.result_id.is_not(None))
+    for made in (models.ResultRow, models.ImportedPoint):
+        known = select(made.id).where(made.id == models.PendingAnalysis.result_id)
+        waiting = waiting.where(~known.exists())
+    yield RowCheck(9, "pending_analyses {id}", "Its result_id {result} is nowhere.", waiting)
     for column in (
-        models.PendingAnalysis.result_id,
         models.SettledWindow.next_from,
         models.ChangeRow.first_bad_result,
         models.FindingSeries.first_bad_result,

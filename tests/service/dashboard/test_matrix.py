@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import orjson
@@ -15,8 +16,10 @@ from builders.series import point, series
 from fastapi.testclient import TestClient
 from sqlalchemy import update
 
+from benchmarks.catalog import catalog
+from benchmarks.catalog.suites import suite
 from benchmarks.contracts import Case
-from service.dashboard import cases, figures, matrix
+from service.dashboard import cases, figures, interactions, matrix
 from service.dashboard.cases import CaseGroup
 from service.models import SeriesRow
 from service.wording import formats
@@ -56,6 +59,41 @@ def test_a_setting_is_held_against_the_cases_that_differ_in_nothing_else() -> No
     assert found["precision"].high == pytest.approx(320 / 150)
     assert found["compile"].low < 1.5 < found["compile"].high
     assert list(found) == ["precision", "layout", "compile"]
+
+
+DESIGN = next(one for one in suite("full").designs if one.workload == "resnet50")
+
+
+def designed(runs: int = 16) -> list[Any]:
+    """Cases of the design: bf16 doubles, and channels_last adds half beside bf16 alone."""
+    found, noise = [], Random(3)
+    for one in DESIGN.cases()[:runs]:
+        axes = catalog.normalise(one).axes
+        half, last = axes.get("precision") == "bf16", axes.get("layout") == "channels_last"
+        value = 100.0 * (2.0 if half else 1.0) * (1.5 if half and last else 1.0)
+        found.append(measured(dict(axes), value * noise.gauss(1.0, 0.002)))
+    return found
+
+
+def test_two_settings_are_held_against_what_each_brings_alone() -> None:
+    (design,) = interactions.designed(group(*designed()))
+    assert (design.suite, design.runs, design.missing) == ("full", 16, 0)
+    first, *others = design.interactions
+    assert set(first.settings) == {"precision=bf16", "layout=channels_last"}
+    assert first.term.ratio == pytest.approx(1.5, rel=0.01)
+    assert first.term.low < 1.5 < first.term.high
+    assert sorted(first.alone) == [pytest.approx(1.0, 0.01), pytest.approx(2.0, 0.01)]
+    assert first.together == pytest.approx(3.0, 0.01)
+    assert (first.start, first.high) == (500, 1000)
+    assert 500 < first.low < first.end < 1000
+    assert [one.term.clear for one in others] == [False] * 9
+
+
+def test_a_design_tells_nothing_before_all_of_it_is_measured() -> None:
+    (design,) = interactions.designed(group(*designed(15)))
+    assert (design.missing, design.interactions) == (1, ())
+    alone = measured({"workers": "16", "precision": "bf16"}, 900.0)
+    assert interactions.designed(group(alone)) == []
 
 
 def test_the_ladder_takes_the_smallest_steps_that_were_measured() -> None:

@@ -29,6 +29,7 @@ from service.models import (
     WorkerRow,
 )
 from service.models.project_filter import restrict
+from service.schemas.costs import Price
 from service.schemas.nights import NightReport
 from service.wording import night as words
 
@@ -138,6 +139,23 @@ def test_its_cost_is_the_time_of_attempts_and_the_energy_that_was_counted(nightl
     told = words.text(words.account(nightly.report()))
     assert "3.0 GPU-hours in 2 attempts." in told
     assert "0.000417 kWh in the timed passes of 1 of 2 results; the rest is unknown." in told
+
+
+def test_its_cost_has_the_prices_of_the_operator(nightly: Nightly) -> None:
+    due_at = nightly.fire()
+    nightly.hand.measure()
+    with nightly.database.writing() as session:
+        labels = {"device": "cuda", "gpu": "H200"}
+        session.execute(update(WorkerRow).values(labels=labels))
+        session.execute(
+            update(Attempt).values(granted_at=due_at, ended_at=due_at + timedelta(hours=2))
+        )
+    price = Price(gpu="H200", usd_per_hour=2.5, since=date(2026, 1, 1), source="our contract")
+    nightly.client.app.state.prices = (price,)  # type: ignore[attr-defined]
+    assert nightly.report().cost.usd == pytest.approx(5.0)
+    told = words.text(words.account(nightly.report()))
+    assert "2.0 GPU-hours in 1 attempt, 5.00 USD." in told
+    assert "H200: 2.50 USD an hour since 2026-01-01, our contract." in told
 
 
 def test_energy_that_nobody_counted_is_said_to_be_unknown(nightly: Nightly) -> None:

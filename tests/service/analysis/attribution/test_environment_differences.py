@@ -57,7 +57,7 @@ def test_what_differs_between_workers_and_not_in_time_is_no_change() -> None:
     before = [night(0, f"w{n}", **facts) for n, facts in enumerate(own)]
     after = [night(1, f"w{n}", **facts) for n, facts in enumerate(own)]
     assert differences(before, after) == ()
-    (unchanged,) = evidence(question(before, after, first_bad="r12"))
+    (unchanged,) = evidence(before, after)
     assert say(unchanged.says) == f"environment unchanged ({len(before[0].facts) - 2} facts)"
     apart = differences(before[:1], after[1:])
     assert {one.state for one in apart} == {State.UNCLEAR}
@@ -108,7 +108,7 @@ def test_a_fact_that_was_not_recorded_is_not_a_change_but_an_unset_variable_is()
 def test_the_weak_digests_come_last_and_do_not_say_what_changed() -> None:
     facts = {"sw.packages": "ff", "sw.benchmarks": "ee", "hw.gpu.driver": "560"}
     after = side(Night(revision="r12", facts=facts), 1, first_day=5)
-    differing = evidence(question(side(Night(), 1), after))
+    differing = evidence(side(Night(), 1), after)
     assert [fact.name for fact in differing] == ["hw.gpu.driver", "sw.packages", "sw.benchmarks"]
     assert [fact.strength for fact in differing] == [Strength.STRONG, Strength.WEAK, Strength.WEAK]
     assert "ff" not in say(differing[1].says)
