@@ -17,12 +17,22 @@ from service.dashboard import finding_data, queries
 from service.dashboard.finding_data import Mark
 from service.dashboard.queries import DayCoverage
 from service.dashboard.sparkline import before_after, sparkline, thinned
-from service.findings.rules import REFUTED
 from service.history import best, failing
 from service.history.queries import name_of, newest_series, recent_values, with_latest
-from service.models import FindingRow, FindingSeries, Revision, SeriesRow
+from service.models import (
+    FindingRow,
+    FindingSeries,
+    Revision,
+    SeriesRow,
+)
 from service.schemas.best import BestCase
-from service.schemas.findings import AffectedSeries, FindingKind, FindingState, FindingSummary
+from service.schemas.findings import (
+    REFUTED,
+    AffectedSeries,
+    FindingKind,
+    FindingState,
+    FindingSummary,
+)
 from service.wording import formats
 
 YESTERDAY = timedelta(hours=24)

@@ -21,11 +21,20 @@ from service.findings.bad_node_statistics import (
     slowdown,
     well_again,
 )
-from service.findings.rules import NEAR, REFUTED, SlowPeriods
+from service.findings.rules import NEAR
 from service.history import revisions
 from service.history.queries import WORKER
-from service.models import FindingRow, FindingState, Point, Revision, SeriesRow
-from service.schemas.findings import Cause, FindingKind
+from service.models import (
+    FindingRow,
+    FindingState,
+    Point,
+    Revision,
+    SeriesRow,
+)
+from service.schemas.findings import (
+    Cause,
+    FindingKind,
+)
 
 METRIC = "throughput"
 """What nodes are held against each other by: every case has it."""
@@ -88,19 +97,6 @@ def watch_nodes(session: Session, compared: Sequence[Compared], now: datetime) -
 def ill_nodes(session: Session) -> frozenset[str]:
     """Workers that a finding names as slow now."""
     return frozenset(_active(session))
-
-
-def slow_periods(session: Session) -> SlowPeriods:
-    """Give when workers were slow by findings about them, those that are over too."""
-    rows = session.execute(
-        select(FindingRow.worker, FindingRow.first_bad_at, FindingRow.closed_at)
-        .where(FindingRow.kind == FindingKind.BAD_NODE, FindingRow.state.not_in(REFUTED))
-        .order_by(FindingRow.id)
-    )
-    periods: dict[str, list[tuple[datetime, datetime | None]]] = {}
-    for worker, since, until in rows:
-        periods.setdefault(worker or "", []).append((since, until))
-    return periods
 
 
 def against_others(

@@ -10,10 +10,14 @@ from service.analysis.detection.windows import SAME
 from service.analysis.recovery import taken_back
 from service.findings import rules
 from service.findings.gather_evidence import where_of
-from service.findings.rules import AlreadyReported, Candidate, SlowPeriods
+from service.findings.rules import AlreadyReported, Candidate
 from service.findings.shift import shift_at
 from service.findings.thresholds import NEVER
 from service.history.series_history import EDGE, PlacedChange, SeriesHistory
+from service.history.slow_workers import (
+    SlowPeriods,
+    by_ill,
+)
 
 
 def candidates(
@@ -67,7 +71,7 @@ def _made_by_slow_workers(history: SeriesHistory, placed: PlacedChange, ill: Slo
     history alone is not believed for some more points.
     """
     recent, change = history.recent, placed.change
-    slow = [at for at, p in enumerate(recent.points, recent.first) if rules.by_ill(p, ill)]
+    slow = [at for at, p in enumerate(recent.points, recent.first) if by_ill(p, ill)]
     if not slow:
         return False
     near = any(abs(at - change.index) <= EDGE for at in slow)

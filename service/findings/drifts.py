@@ -13,18 +13,31 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from service.analysis.drift import is_gradual
-from service.findings import causes, rules
-from service.findings.bad_nodes import slow_periods
+from service.findings import causes
 from service.findings.gather_evidence import members
 from service.findings.queries import reported_places
-from service.findings.rules import ACTIVE, DRIFT, NEAR, REFUTED, Candidate, SlowPeriods
+from service.findings.rules import (
+    ACTIVE,
+    DRIFT,
+    NEAR,
+    Candidate,
+)
 from service.findings.shift import Shift, level_before, shift_by_now
 from service.findings.suspicion import ENOUGH, LEAST_SCALE, Baseline
 from service.history import revisions
 from service.history.analysis import Histories
 from service.history.series_history import RecentPoint, SeriesHistory
+from service.history.slow_workers import (
+    SlowPeriods,
+    of_well_workers,
+    slow_periods,
+)
 from service.models import FindingRow, FindingSeries
-from service.schemas.findings import Cause, Certainty
+from service.schemas.findings import (
+    REFUTED,
+    Cause,
+    Certainty,
+)
 
 LEVELS_BEFORE = 8
 """Revisions before a drift that are looked at."""
@@ -155,7 +168,7 @@ def _logs(
     if len(earlier) < ENOUGH:
         return
     usual = Baseline.of((point.worker, point.value) for point in earlier)
-    later = rules.of_well_workers(recent.points[index - recent.first :], ill)
+    later = of_well_workers(recent.points[index - recent.first :], ill)
     for point in (*earlier, *later):
         value = usual.alike(point.worker, point.value)
         if min(value, usual.level) > 0:

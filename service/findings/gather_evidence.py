@@ -28,7 +28,6 @@ from service.analysis.detection.change import ChangePoint
 from service.analysis.recovery import clearly_at
 from service.analysis.statement import state
 from service.findings import lifecycle
-from service.findings.bad_nodes import slow_periods
 from service.findings.rules import NOTHING, Candidate, Remeasured
 from service.findings.unmoved_series import unmoved
 from service.history import queries, replicates, revisions
@@ -41,6 +40,7 @@ from service.history.series_history import (
     RecentPoint,
     SeriesHistory,
 )
+from service.history.slow_workers import slow_periods
 from service.models import FindingRow, FindingSeries, ResultRow, Revision, SeriesRow
 from service.schemas.findings import Cause, Certainty, FindingKind, FindingSummary
 from service.schemas.series import SeriesName

@@ -27,7 +27,6 @@ from service.findings.reverts import take_back
 from service.findings.rules import (
     ACTIVE,
     NOTHING,
-    REFUTED,
     Candidate,
     Remeasured,
 )
@@ -44,7 +43,11 @@ from service.models import (
     Point,
     Revision,
 )
-from service.schemas.findings import Cause, FindingKind
+from service.schemas.findings import (
+    REFUTED,
+    Cause,
+    FindingKind,
+)
 
 log = logging.getLogger(__name__)
 

@@ -20,13 +20,13 @@ from service.database.failures import passes
 from service.database.paging import batched
 from service.database.session import Database, alone, now_of
 from service.findings import confirm, failing_cases, fastest_cases, slow_series
-from service.findings.bad_nodes import Compared, compare_nodes, slow_periods, watch_nodes
+from service.findings.bad_nodes import Compared, compare_nodes, watch_nodes
 from service.findings.candidate_changes import candidates
 from service.findings.confirm import Suspicion
 from service.findings.growth import grow, growing
 from service.findings.opening import open_findings
 from service.findings.queries import failing_by_series
-from service.findings.rules import AlreadyReported, Candidate, SlowPeriods
+from service.findings.rules import AlreadyReported, Candidate
 from service.findings.threshold_table import load_threshold
 from service.findings.thresholds import least_effect
 from service.findings.update import follow, links_of
@@ -34,6 +34,10 @@ from service.history import analysis, pending
 from service.history.analysis import Histories
 from service.history.failing import failure_runs
 from service.history.series_history import SeriesHistory
+from service.history.slow_workers import (
+    SlowPeriods,
+    slow_periods,
+)
 
 log = logging.getLogger(__name__)
 

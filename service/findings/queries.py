@@ -16,7 +16,7 @@ from service.database import paging
 from service.database.paging import Page
 from service.errors import NotFound
 from service.findings.lifecycle import NO_SUCH
-from service.findings.rules import ACTIVE, DRIFT, REFUTED, ReportedPlace
+from service.findings.rules import ACTIVE, DRIFT, ReportedPlace
 from service.history import revisions
 from service.history.change_ends import doubtful_end, ends_of
 from service.history.failing import REMEMBERED, CaseFailure, failures_since
@@ -33,6 +33,7 @@ from service.models import (
     SeriesRow,
 )
 from service.schemas.findings import (
+    REFUTED,
     AffectedSeries,
     AttributionView,
     Certainty,

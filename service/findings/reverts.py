@@ -11,9 +11,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from service.analysis.recovery import RECOVERED, fits, taken_back, without
-from service.findings.rules import REFUTED, Candidate
+from service.findings.rules import Candidate
 from service.findings.update import is_expected, is_no_news, links_of, recover, settle
 from service.models import FindingRow, FindingSeries, SeriesRow
+from service.schemas.findings import REFUTED
 
 Standing = Sequence[tuple[FindingSeries, FindingRow]]
 """Reported changes of a series, the other way, that still stand: oldest first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
@@ -17,19 +17,17 @@ from service.history.changes import ALIKE, RECENT
 from service.history.series_history import (
     EDGE,
     PlacedChange,
-    RecentPoint,
     RecentPoints,
     SeriesAnalysis,
     SeriesHistory,
 )
+from service.history.slow_workers import SlowPeriods, by_ill
 from service.models import FindingState
 from service.schemas.findings import Certainty, FindingKind
 from service.schemas.series import SeriesName
 
 ACTIVE = frozenset({FindingState.OPEN, FindingState.ACKNOWLEDGED})
 """States that ask for somebody's attention."""
-REFUTED = frozenset({FindingState.WITHDRAWN, FindingState.NOT_REPRODUCED})
-"""States of what was never there."""
 OF_CHANGES = frozenset({FindingKind.REGRESSION, FindingKind.IMPROVEMENT})
 """Kinds of findings that are about changes of series."""
 
@@ -186,24 +184,6 @@ def leaving(history: SeriesHistory, placed: PlacedChange) -> bool:
         return False
     before, after = placed.change.before, placed.change.after
     return all(taken_back(before, after, value) for value in history.values[-LEAVING:])
-
-
-SlowPeriods = Mapping[str, Sequence[tuple[datetime, datetime | None]]]
-"""By worker: the place of the first revision at which it was slow, and the time from which on it no
-longer was; None while it is."""
-
-
-def by_ill(point: RecentPoint, ill: SlowPeriods) -> bool:
-    """Return True if a worker measured a point when it was slow."""
-    return any(
-        since <= point.revision_at and (until is None or point.measured_at < until)
-        for since, until in ill.get(point.worker, ())
-    )
-
-
-def of_well_workers(points: Iterable[RecentPoint], ill: SlowPeriods) -> list[RecentPoint]:
-    """Give the points that no worker measured while it was slow."""
-    return [point for point in points if not by_ill(point, ill)]
 
 
 def beside_ill(tail: RecentPoints, index: int, ill: SlowPeriods) -> bool:

@@ -10,14 +10,19 @@ import math
 from collections.abc import Sequence
 from datetime import datetime
 
-from service.findings import causes, lifecycle, rules
-from service.findings.bad_nodes import ill_nodes, slow_periods
+from service.findings import causes, lifecycle
+from service.findings.bad_nodes import ill_nodes
 from service.findings.gather_evidence import members, say_again
 from service.findings.growth import newest
-from service.findings.rules import Candidate, SlowPeriods
+from service.findings.rules import Candidate
 from service.findings.shift import shift_at
 from service.history.analysis import Histories
 from service.history.series_history import SeriesHistory
+from service.history.slow_workers import (
+    SlowPeriods,
+    of_well_workers,
+    slow_periods,
+)
 from service.models import FindingRow, FindingSeries
 
 
@@ -44,7 +49,7 @@ def _made_by_slow(history: SeriesHistory, member: Candidate, ill: SlowPeriods) -
     if index is None:
         return False
     points = recent.points[index - recent.first :]
-    well = rules.of_well_workers(points, ill)
+    well = of_well_workers(points, ill)
     if len(well) == len(points):
         return False
     if not well:

@@ -23,9 +23,13 @@ from service.analysis.detection.history import Refused
 from service.analysis.detection.prediction import LEAST_POINTS, expectation
 from service.analysis.detection.support import confirmed
 from service.findings import rules
-from service.findings.rules import AlreadyReported, PendingShift, SlowPeriods
+from service.findings.rules import AlreadyReported, PendingShift
 from service.findings.thresholds import NEVER
 from service.history.series_history import EDGE, RecentPoint, RecentPoints, SeriesHistory
+from service.history.slow_workers import (
+    SlowPeriods,
+    of_well_workers,
+)
 from service.models import ConfirmationRow
 from service.schemas.series import SeriesName
 
@@ -265,8 +269,8 @@ def _suspicion(
     series, tail = history.series, history.recent
     at = index - tail.first
     end = min((place for place in known if place > index), default=tail.first + len(tail.points))
-    earlier = rules.of_well_workers(points_before(tail, index, known), ill)
-    later = rules.of_well_workers(tail.points[max(0, at) : end - tail.first], ill)
+    earlier = of_well_workers(points_before(tail, index, known), ill)
+    later = of_well_workers(tail.points[max(0, at) : end - tail.first], ill)
     if not earlier or not later or later[0].revision == earlier[-1].revision:
         return None
     usual = _baseline(history, earlier)

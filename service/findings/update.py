@@ -20,16 +20,27 @@ from service.findings.gather_evidence import figures_of, members, say_again
 from service.findings.queries import last_point
 from service.findings.rules import (
     ACTIVE,
-    REFUTED,
     AlreadyReported,
     PendingShift,
     ReportedPlace,
-    SlowPeriods,
 )
 from service.history.analysis import Histories
 from service.history.series_history import EDGE, PlacedChange, RecentPoints, SeriesHistory
-from service.models import FindingEvent, FindingRow, FindingSeries, FindingState
-from service.schemas.findings import Certainty, FindingKind
+from service.history.slow_workers import (
+    SlowPeriods,
+    by_ill,
+)
+from service.models import (
+    FindingEvent,
+    FindingRow,
+    FindingSeries,
+    FindingState,
+)
+from service.schemas.findings import (
+    REFUTED,
+    Certainty,
+    FindingKind,
+)
 
 log = logging.getLogger(__name__)
 
@@ -247,7 +258,7 @@ def _back_again(
     """Give the place from which on all points of well workers are back at the old level."""
     at = max(0, index - history.recent.first)
     points = zip(history.recent.points[at:], history.values[at:], strict=True)
-    since = [(point, value) for point, value in points if not rules.by_ill(point, ill)]
+    since = [(point, value) for point, value in points if not by_ill(point, ill)]
     over = [
         point
         for point, _ in takewhile(

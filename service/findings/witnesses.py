@@ -17,7 +17,6 @@ from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Direction
 from service.analysis.detection.change import ChangePoint
 from service.findings import causes
-from service.findings.bad_nodes import slow_periods
 from service.findings.gather_evidence import where_of
 from service.findings.queries import places_of, reported_places
 from service.findings.rules import NEAR, Candidate, misplaced_by
@@ -27,6 +26,7 @@ from service.findings.threshold_table import load_threshold
 from service.findings.thresholds import least_effect
 from service.history import changes, revisions
 from service.history.series_history import EDGE, SeriesHistory, between
+from service.history.slow_workers import slow_periods
 from service.schemas.series import SeriesName
 
 AT_THE_EDGE = 1.5

@@ -1,8 +1,12 @@
-"""Reads the fastest case of each workload: the newest points, failed parity, and noise."""
+"""Reads the fastest case of each workload: the newest points, failed parity, and noise.
+
+What a worker measured while it was slow tells of that worker, and counts for no case.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from sqlalchemy.orm import Session
@@ -11,6 +15,7 @@ from benchmarks.contracts import Status
 from service.history import failing, ranking
 from service.history.queries import latest_of_each_series
 from service.history.run_noise import spreads_of
+from service.history.slow_workers import of_well_workers, slow_periods
 from service.schemas.best import BestCase
 from service.schemas.series import Series
 
@@ -37,11 +42,10 @@ def best_among(session: Session, series: Sequence[Series], now: datetime) -> lis
 
 
 def _ranked(session: Session, series: Sequence[Series], now: datetime) -> list[ranking.Ranking]:
-    since = now - ranking.LATELY - ranking.BEFORE
+    since, ill = now - ranking.LATELY - ranking.BEFORE, slow_periods(session)
+    well = [replace(one, points=tuple(of_well_workers(one.points, ill))) for one in series]
     recent = [
-        one
-        for one in series
-        if not one.source and one.points and one.points[-1].measured_at >= since
+        one for one in well if not one.source and one.points and one.points[-1].measured_at >= since
     ]
     if not recent:
         return []

@@ -24,6 +24,10 @@ class FindingState(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
+REFUTED = frozenset({FindingState.WITHDRAWN, FindingState.NOT_REPRODUCED})
+"""States of what was never there."""
+
+
 class Cause(StrEnum):
     """The cause of a change, which says who should look at it."""
 

@@ -23,11 +23,12 @@ from benchmarks.contracts import (
     Status,
 )
 from service.database.session import insert_if_absent
-from service.findings.bad_nodes import compare_nodes, slow_periods
+from service.findings.bad_nodes import compare_nodes
 from service.findings.pipeline import conclude, follow_series
 from service.history import analysis, pending
 from service.history.record import canonical
 from service.history.revisions import COMPARISON
+from service.history.slow_workers import slow_periods
 from service.jobs import attempts, leases, types
 from service.models import (
     EnvironmentRow,

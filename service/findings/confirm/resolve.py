@@ -17,12 +17,12 @@ from service.comparisons import load_comparison
 from service.database.session import Database, alone, now_of, rows
 from service.errors import ServiceError
 from service.findings.bad_node_statistics import NodeChange
-from service.findings.bad_nodes import ill_nodes, open_bad_node, slow_periods
+from service.findings.bad_nodes import ill_nodes, open_bad_node
 from service.findings.confirm.start import DOUBT, ask, value_of
 from service.findings.confirm.verdict import ConfirmationVerdict, RemeasuredValue, level_of, verdict
 from service.findings.gather_evidence import A_SIDE, neighbours, where_of
 from service.findings.opening import open_findings
-from service.findings.rules import Candidate, Remeasured, by_ill, misplaced_by
+from service.findings.rules import Candidate, Remeasured, misplaced_by
 from service.findings.suspicion import LEVEL_POINTS, Suspicion, Where
 from service.findings.threshold_table import load_threshold
 from service.findings.thresholds import NEVER, least_effect
@@ -31,6 +31,10 @@ from service.history import changes, pending
 from service.history.analysis import Histories
 from service.history.queries import name_of
 from service.history.series_history import PlacedChange, SeriesHistory
+from service.history.slow_workers import (
+    by_ill,
+    slow_periods,
+)
 from service.models import (
     ChangeRow,
     ComparisonJob,
