@@ -178,6 +178,17 @@ def doubts_since(session: Session, since: datetime, *which: ColumnElement[bool])
     return session.scalars(least).all()
 
 
+def is_drifting(session: Session, series_id: str) -> bool:
+    """Return True if an open finding says that a series moves little by little."""
+    query = (
+        select(FindingSeries.series_id)
+        .join(FindingRow, FindingRow.id == FindingSeries.finding_id)
+        .where(FindingSeries.series_id == series_id, FindingSeries.ended == "")
+        .where(FindingRow.drifts, FindingRow.state.in_(ACTIVE))
+    )
+    return session.scalars(query.limit(1)).first() is not None
+
+
 def reported_places(
     session: Session, histories: Collection[SeriesHistory]
 ) -> dict[str, list[ReportedPlace]]:

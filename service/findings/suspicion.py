@@ -19,9 +19,9 @@ from typing import Self
 from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Direction
 from service.analysis.contrast import LEAST_EFFECT
-from service.analysis.detection.history import Refused
-from service.analysis.detection.prediction import LEAST_POINTS, expectation
-from service.analysis.detection.support import confirmed
+from service.analysis.detection.history import History, Refused
+from service.analysis.detection.prediction import LEAST_POINTS, Expectation, expectation
+from service.analysis.detection.support import Supports, confirmed
 from service.findings import rules
 from service.findings.rules import AlreadyReported, PendingShift
 from service.findings.thresholds import NEVER
@@ -226,10 +226,6 @@ def _surprised(tail: RecentPoints, at: int, known: Iterable[PendingShift]) -> bo
     Changes are young that have too few points yet to say what is expected after them.
     """
     point, index = tail.points[at], tail.first + at
-    try:
-        before = tail.history.first(at)
-    except Refused:
-        return False
     earlier = [shift for shift in known if tail.first < shift.index <= index]
     settled = {
         shift.index - tail.first: confirmed(shift.after - shift.before)
@@ -237,14 +233,38 @@ def _surprised(tail: RecentPoints, at: int, known: Iterable[PendingShift]) -> bo
         if index - shift.index >= LEAST_POINTS
     }
     young = [shift for shift in earlier if index - shift.index < LEAST_POINTS]
-    undone = point.value * math.prod(shift.before / shift.after for shift in young)
-    since = min((index - shift.index for shift in young), default=0)
-    names = before.group_names
-    group = names.index(point.worker) if point.worker in names else None
-    expected = expectation(before, settled, group)
-    if expected is None or not expected.surprised_by(point.value):
+    begun = min((shift.index - tail.first for shift in young), default=at)
+    values = [one.value for one in tail.points[: at + 1]]
+    as_it_is = _expected(tail, values[:begun], settled, point.worker)
+    if as_it_is is None or not as_it_is.surprised_by(point.value):
         return False
-    return (expected.after(since) if since else expected).surprised_by(undone)
+    if not young:
+        return True
+    for shift in young:
+        place = shift.index - tail.first
+        values[place:] = [value * shift.before / shift.after for value in values[place:]]
+    expected = _expected(tail, values[:at], settled, point.worker)
+    since = index - max(shift.index for shift in young)
+    if expected is not None and since:
+        expected = expected.after(since)
+    return expected is not None and expected.surprised_by(values[at])
+
+
+def _expected(
+    tail: RecentPoints, values: Sequence[float], settled: Supports, worker: str
+) -> Expectation | None:
+    """Give what a worker was expected to measure after the first points of a series.
+
+    ``values`` are theirs. None if they cannot be analysed, or the level is too young.
+    """
+    workers = [point.worker for point in tail.points[: len(values)]]
+    try:
+        history = History.of(values, tail.direction, workers)
+    except Refused:
+        return None
+    names = history.group_names
+    group = names.index(worker) if worker in names else None
+    return expectation(history, settled, group)
 
 
 def points_before(tail: RecentPoints, index: int, known: Iterable[int]) -> Sequence[RecentPoint]:

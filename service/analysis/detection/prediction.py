@@ -59,10 +59,12 @@ def expectation(history: History, known: Supports, group: int | None = None) -> 
     first = min(start, max(0, len(history.values) - CONTEXT))
     y, scale = transform(history.values[first:])
     groups = None if history.groups is None else history.groups[first:]
-    explained = explain_window(y, groups, supports=within(known, first, len(history.values)))
+    inside = within(known, first, len(history.values))
+    explained = explain_window(y, groups, supports=inside)
     level = explained.y[start - first :]
     offset = explained.offsets.get(group, 0.0) if group is not None else 0.0
-    reaches = _reach(len(level), float(np.std(level)), explained.noise.scale)
+    noise = max(float(np.std(level)), explained.noise.scale)
+    reaches = _reach(len(level), noise, known_from=len(y) - len(inside))
     # The next point lies one place behind the last.
     middle = float(np.mean(level)) + offset + explained.drifted(len(y))
     mode = explained.mode_distance
@@ -71,6 +73,7 @@ def expectation(history: History, known: Supports, group: int | None = None) -> 
     return Expectation(min(ends), max(ends), len(level))
 
 
-def _reach(points: int, of_level: float, of_stretch: float) -> float:
-    quantile = float(stdtrit(max(points - 1, 1), (1 + COVERAGE) / 2))
-    return quantile * max(of_level, of_stretch) * math.sqrt(1 + 1 / points)
+def _reach(points: int, noise: float, known_from: int) -> float:
+    """Distance from the level of some points; the whole stretch tells the noise around it."""
+    quantile = float(stdtrit(max(known_from - 1, 1), (1 + COVERAGE) / 2))
+    return quantile * noise * math.sqrt(1 + 1 / points)

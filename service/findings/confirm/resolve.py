@@ -22,7 +22,8 @@ from service.findings.confirm.start import DOUBT, ask, value_of
 from service.findings.confirm.verdict import ConfirmationVerdict, RemeasuredValue, level_of, verdict
 from service.findings.gather_evidence import A_SIDE, neighbours, where_of
 from service.findings.opening import open_findings
-from service.findings.rules import Candidate, Remeasured, misplaced_by
+from service.findings.queries import is_drifting
+from service.findings.rules import Candidate, Remeasured, by_ill, misplaced_by
 from service.findings.suspicion import LEVEL_POINTS, Suspicion, Where
 from service.findings.threshold_table import load_threshold
 from service.findings.thresholds import NEVER, least_effect
@@ -113,7 +114,13 @@ class _Confirmation:
             return []
         earlier = self.row.reading
         elsewhere = None if earlier is None else RemeasuredValue.model_validate(earlier)
-        outcome = verdict(self.suspicion, reading, elsewhere, ill_nodes(self.session))
+        outcome = verdict(
+            self.suspicion,
+            reading,
+            elsewhere,
+            ill_nodes(self.session),
+            drifts=is_drifting(self.session, self.series.id),
+        )
         if outcome.ask_suspect:
             suspect = self.row.worker
             if self._ask(suspect, state("asked_as_well", worker=reading.worker, suspect=suspect)):

@@ -54,6 +54,8 @@ def verdict(
     reading: RemeasuredValue,
     elsewhere: RemeasuredValue | None = None,
     ill: Collection[str] = (),
+    *,
+    drifts: bool = False,
 ) -> ConfirmationVerdict:
     """Give the verdict on a suspicion after the comparison ``reading``.
 
@@ -62,6 +64,8 @@ def verdict(
         reading: the newest comparison's.
         elsewhere: what another worker said before, if one was asked.
         ill: workers that are known to be slow now.
+        drifts: a finding says that the series drifts. What single workers measured before it says
+            little of them now, so none is named.
     """
     if reading.answer is Answer.UNKNOWN:
         return _unresolved("again_undecided", sentence=reading.sentence)
@@ -76,7 +80,7 @@ def verdict(
     where = suspicion.where(reading.worker, math.sqrt(reading.baseline * reading.contender))
     if where is Where.BETWEEN:
         return _unresolved("alike_between", worker=reading.worker, **_revisions(suspicion))
-    return _alike(suspicion, reading, where, elsewhere)
+    return _alike(suspicion, reading, where, elsewhere, drifts)
 
 
 def level_of(suspicion: Suspicion, reading: RemeasuredValue, value: float, *, newer: bool) -> Where:
@@ -120,6 +124,7 @@ def _alike(
     reading: RemeasuredValue,
     where: Where,
     elsewhere: RemeasuredValue | None,
+    drifts: bool,
 ) -> ConfirmationVerdict:
     revisions, other = _revisions(suspicion), reading.worker != suspicion.worker
     if where is Where.OLD and other:
@@ -129,7 +134,7 @@ def _alike(
         return ConfirmationVerdict(State.NOT_REPRODUCED, state("old_level_again", **revisions))
     if elsewhere is not None:
         workers = {"worker": suspicion.worker, "other": elsewhere.worker}
-        if suspicion.worse and _apart(suspicion, reading, elsewhere):
+        if suspicion.worse and not drifts and _apart(suspicion, reading, elsewhere):
             return ConfirmationVerdict(
                 State.BAD_NODE, state("new_level_here", **revisions, **workers)
             )

@@ -112,6 +112,12 @@ def test_two_nodes_a_little_on_either_side_of_the_middle_are_alike() -> None:
     assert verdict(SUSPECTED, slow, elsewhere).state is State.NOT_REPRODUCED
 
 
+def test_of_a_series_that_drifts_no_node_is_named() -> None:
+    elsewhere, here = reading(Answer.SAME, OLD, OLD), reading(Answer.SAME, NEW, NEW, worker="b")
+    assert verdict(SUSPECTED, here, elsewhere).state is State.BAD_NODE
+    assert verdict(SUSPECTED, here, elsewhere, drifts=True).state is State.NOT_REPRODUCED
+
+
 def test_without_another_worker_the_node_is_not_excluded() -> None:
     said = verdict(SUSPECTED, reading(Answer.SAME, NEW, NEW, worker="b"))
     assert "is not excluded" in say(said.says)

@@ -1,13 +1,17 @@
-"""What moves a series at a place is told from what moves it all along."""
+"""What moves a series at a place is told from what moves it all along, and from what did before."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
+import pytest
 from builders.watched_series import placed_at, watched
 
 from service.findings import causes
+from service.findings.rules import AlreadyReported, PendingShift
 from service.findings.shift import shift_at, step_at
+from service.findings.suspicion import suspicions
 
 PLACE, LAST = 30, 33
 SEEDS = 40
@@ -52,3 +56,24 @@ def test_without_a_drift_the_step_is_the_shift() -> None:
         at = placed_at(PLACE)
         same += step_at(history, at, (), {}) == shift_at(history, at, (), {})
     assert same >= 0.95 * SEEDS
+
+
+@pytest.mark.parametrize("since", [4, 6])
+def test_one_percent_is_suspicious_soon_after_another_change(since: int) -> None:
+    """A change of four percent is reported; it has four points, or six."""
+    change = PendingShift(PLACE - since, 100.0, 100.0 * math.exp(-0.04))
+    covered = AlreadyReported(shifts=(change,))
+    levels = [-0.04 * (at >= PLACE - since) for at in range(PLACE + 1)]
+    quiet, moved = (
+        [
+            bool(
+                suspicions(
+                    watched([*levels[:-1], levels[-1] + step], seed), placed_at(PLACE), covered, {}
+                )
+            )
+            for seed in range(SEEDS)
+        ]
+        for step in (0.0, -0.01)
+    )
+    assert np.mean(quiet) <= 0.05
+    assert np.mean(moved) >= 0.4

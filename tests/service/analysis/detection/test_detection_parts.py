@@ -281,6 +281,22 @@ def test_nothing_is_expected_of_a_young_level() -> None:
     assert expected_after(History.of(values)) is None
 
 
+@pytest.mark.parametrize("points", [5, 8, 20])
+def test_a_young_level_is_watched_as_closely_as_the_stretch_is_known(points: int) -> None:
+    rng = np.random.default_rng(points)
+    quiet = moved = 0
+    for _ in range(200):
+        values = 100.0 * np.exp(rng.normal(0.0, 0.002, 31))
+        values[30 - points :] *= 0.98
+        known = {30 - points: confirmed(-2.0)}
+        expected = expectation(History.of(values[:30]), known)
+        assert expected is not None
+        quiet += expected.surprised_by(float(values[30]))
+        moved += expected.surprised_by(float(values[30]) * 0.99)
+    assert quiet <= 4
+    assert moved >= 150
+
+
 @pytest.mark.parametrize(
     "values", [[1e-100, 1e100] * 3, [5e-324, 1e100] * 3, [-1e-100, -1e100] * 3]
 )
