@@ -116,6 +116,8 @@ def _goes_on(
         return True  # nothing begins here, and the old level was left before
     if row.drifts and _is_late(histories.of(head.series.id), head):
         return True  # a step would have been found in the nights after it
+    if row.drifts and _is_of_one_revision(head, about):
+        return True  # measured beside each other, two revisions of a drift differ as well
     since = min(row.first_bad_at, head.placed.first_bad_at)
     return _drift_on(histories, since, [*about, *group])
 
@@ -126,6 +128,15 @@ def _drift_on(histories: Histories, since: datetime, changes: Sequence[Candidate
     ids = {one.series.id for one in changes if one.series.metric == series.metric}
     begin = revisions.beside(histories.session, since, series.project, -NEAR)
     return _is_gradual(histories.session, [histories.of(one) for one in sorted(ids)], begin)
+
+
+def _is_of_one_revision(change: Candidate, drift: Sequence[Candidate]) -> bool:
+    """Return True if a change may be as small as what a drift moves with each revision."""
+    point = change.placed.change
+    least = min(abs(point.effect_low), abs(point.effect_high))
+    begun = min(one.rank for one in drift)
+    farthest = max(abs(one.placed.change.effect) for one in drift)
+    return least * (change.rank - begun + 1) <= farthest
 
 
 def _is_late(history: SeriesHistory, change: Candidate) -> bool:

@@ -23,7 +23,7 @@ from service.findings.confirm.verdict import ConfirmationVerdict, RemeasuredValu
 from service.findings.gather_evidence import A_SIDE, neighbours, where_of
 from service.findings.opening import open_findings
 from service.findings.queries import is_drifting
-from service.findings.rules import Candidate, Remeasured, by_ill, misplaced_by
+from service.findings.rules import Candidate, Remeasured, misplaced_by
 from service.findings.suspicion import LEVEL_POINTS, Suspicion, Where
 from service.findings.threshold_table import load_threshold
 from service.findings.thresholds import NEVER, least_effect
