@@ -74,11 +74,12 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _unsynced() -> None:
-    from builders import compiled_once, unsynced
+def _as_tests_need_it() -> None:
+    from builders import compiled_once, undelayed, unsynced
 
     unsynced.apply()
     compiled_once.apply()
+    undelayed.apply()
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 import typer.main
-from builders import unsynced
+from builders import undelayed, unsynced
 
 import cli.main
 
@@ -51,6 +51,7 @@ def main() -> None:
     for name in IMPORTED:
         importlib.import_module(name)
     unsynced.apply()
+    undelayed.apply()
     typer.main.get_command = functools.cache(typer.main.get_command)
     typer.main.get_command(cli.main.app)
     gc.freeze()
