@@ -74,11 +74,14 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _unsynced() -> None:
-    from builders import compiled_once, unsynced
+def _as_tests_need_it() -> None:
+    from builders import certificates_once, compiled_once, in_one_piece, undelayed, unsynced
 
     unsynced.apply()
     compiled_once.apply()
+    undelayed.apply()
+    in_one_piece.apply()
+    certificates_once.apply()
 
 
 @pytest.fixture(scope="session")

@@ -13,11 +13,16 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
+from builders.measured import a_failure
 
 from benchmarks import lead
 from benchmarks.catalog import catalog
-from benchmarks.contracts import Case, ProcessSpec, Protocol, Result, Status
+from benchmarks.contracts import PEER_GONE, Case, ProcessSpec, Protocol, Result, Status
+from benchmarks.measure import graphs
 from benchmarks.measure.batch_source import EndlessShuffle
+from benchmarks.measure.session import build
+from benchmarks.workload import Context
 
 ROOT = Path(__file__).parents[2]
 GANG = {"gpus": "2", "parallel": "ddp"}
@@ -29,6 +34,7 @@ BRIEF = Protocol(
     window_max_s=0.5,
     window_min_steps=4,
     window_min_blocks=2,
+    window_max_blocks=2,
     block_min_steps=2,
     block_min_s=0.01,
     settle_max_s=0.0,
@@ -80,14 +86,10 @@ if FAULT == "exchanges slowly":
 
 
 def fail():
-    if FAULT == "raises":
-        raise ValueError("the data is bad")
     if FAULT == "is killed":
         os.kill(os.getpid(), signal.SIGKILL)
     if FAULT == "stops":
         os.kill(os.getpid(), signal.SIGSTOP)
-    if FAULT == "ends":
-        os._exit(3)
     if FAULT == "takes too much":
         torch.empty(2**50)
     while FAULT == "hangs":
@@ -113,7 +115,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ganged.py").write_text(MODEL)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(tmp_path)]))
     monkeypatch.setenv("THROUGHLINE_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("FAULT", "none")
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -165,9 +167,15 @@ def gone_within(place: Path, limit_s: float) -> list[psutil.Process]:
     return left
 
 
+def asking(asked: ProcessSpec, **more: bool) -> ProcessSpec:
+    return asked.model_copy(update={"protocol": asked.protocol.model_copy(update=more)})
+
+
 def test_two_ranks_give_one_result_that_counts_the_items_of_both(tmp_path: Path) -> None:
-    result = measured(spec())
+    """Passes beside timing are left out, and the result says so."""
+    result = measured(asking(spec(), parity=True, profile=True))
     assert result.status is Status.OK, result.reason
+    assert result.parity is None
     assert result.batch_items == 16
     (replicate,) = result.replicates
     for timed in (replicate.full, replicate.synth):
@@ -175,7 +183,7 @@ def test_two_ranks_give_one_result_that_counts_the_items_of_both(tmp_path: Path)
         step_s = sum(timed.step_trace.values()) / timed.steps
         assert max(rank.step_s for rank in timed.ranks) <= step_s * (1 + 1e-5)
         assert timed.rate == pytest.approx(16 / step_s, rel=1e-4)
-    assert lead.ONE_PROCESS_ONLY not in result.flags
+    assert lead.ONE_PROCESS_ONLY in result.flags
     (efficiency,) = (s.values[0] for s in result.samples if s.metric == "scaling_efficiency")
     assert 0.01 < efficiency < 10
     assert not gone_within(tmp_path, 6.0)
@@ -184,9 +192,7 @@ def test_two_ranks_give_one_result_that_counts_the_items_of_both(tmp_path: Path)
 @pytest.mark.parametrize(
     ("fault", "status", "why"),
     [
-        ("raises", Status.RUNTIME_ERROR, "Rank 1 of 2: ValueError: the data is bad"),
         ("is killed", Status.CRASHED, "Rank 1 of 2: It was killed by SIGKILL"),
-        ("ends", Status.RUNTIME_ERROR, "Rank 1 of 2: It ended with exit code 3"),
         ("takes too much", Status.OOM, "Rank 1 of 2: A batch of 8 does not fit"),
     ],
 )
@@ -199,6 +205,43 @@ def test_all_ranks_fall_within_seconds_and_the_reason_is_the_first_ones(
     assert (result.status, result.samples, result.replicates) == (status, (), ())
     assert result.reason.startswith(why)
     assert not left
+
+
+RANK = """
+import os, sys, time
+from pathlib import Path
+
+rank = int(os.environ["RANK"])
+time.sleep(0.2 * rank)
+if rank == 1 and os.environ["FAULT"] == "ends":
+    sys.exit(3)
+print(Path(f"rank-{rank}").read_text())
+"""
+"""Stands in for a rank without loading torch: the first one loses the other, and says so first."""
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        ("raises", "Rank 1 of 2: ValueError: the data is bad"),
+        ("ends", "Rank 1 of 2: It ended with exit code 3"),
+    ],
+)
+def test_a_rank_that_lost_another_is_not_the_reason_though_it_says_so_first(
+    fault: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "__init__.py").touch()
+    (tmp_path / "benchmarks" / "__main__.py").write_text(RANK)
+    reasons = (("Another rank went away.", (PEER_GONE,)), ("ValueError: the data is bad", ()))
+    for rank, (reason, flags) in enumerate(reasons):
+        lost = a_failure(Status.RUNTIME_ERROR, reason).model_copy(update={"flags": flags})
+        (tmp_path / f"rank-{rank}").write_text(lost.model_dump_json())
+    monkeypatch.setenv("FAULT", fault)
+    monkeypatch.chdir(tmp_path)
+    result = measured(spec())
+    assert (result.status, result.samples) == (Status.RUNTIME_ERROR, ())
+    assert result.reason.startswith(why)
 
 
 @pytest.mark.parametrize("fault", ["hangs", "stops"])
@@ -280,6 +323,13 @@ def test_ranks_share_the_order_of_one_process() -> None:
     assert first(9, 1, 2) == first(18)[1::2]
 
 
+SMALL_GPT = """
+from benchmarks.workloads.nanogpt import FACTS, build
+ITEM = "token"
+PRESETS = {"tiny": {"batch": 2, "layers": 2, "head": 32, "width": 64, "length": 32,
+                    "vocabulary": 256, "text": 2_000_000}}
+"""
+"""nanoGPT with a block and a head for each rank: what is compared needs no more arithmetic."""
 TRAIN = """
 import json, sys
 from pathlib import Path
@@ -296,7 +346,7 @@ def whole(weight):
 
 
 def train(name, axes):
-    case = Case(workload="nanogpt", preset="tiny", axes=axes)
+    case = Case(workload="small_gpt:build", preset="tiny", axes=axes)
     recipe = build(case, Context(device, cache_folder(), seed=5))
     place = GangRank(rank=rank, world=world, rendezvous=Path(folder) / name)
     gang = ranks.Gang(place, device, lambda: None) if "parallel" in axes else ranks.Solo()
@@ -328,12 +378,6 @@ def trained(folder: Path, world: int, cases: dict[str, dict[str, str]]) -> dict[
         subprocess.Popen(
             [sys.executable, "-c", TRAIN, json.dumps([rank, world, str(folder), cases])],
             stdout=subprocess.PIPE,
-            env={
-                **os.environ,
-                "OMP_NUM_THREADS": "1",
-                "PYTHONPATH": str(ROOT),
-                "THROUGHLINE_CACHE_DIR": str(folder / "cache"),
-            },
         )
         for rank in range(world)
     ]
@@ -363,6 +407,7 @@ def test_ranks_train_as_one_process_with_their_batch(tmp_path: Path) -> None:
     gangs = {
         way: {"gpus": "2", "parallel": way.partition(",")[0], **axes} for way, axes in WAYS.items()
     }
+    (tmp_path / "small_gpt.py").write_text(SMALL_GPT)
     single, both = trained(tmp_path, 1, alone), trained(tmp_path, 2, gangs)
     assert single["one rank"] == single["alone"], "the wrapper alone changes nothing"
     ((losses, weights),) = single["alone"]
@@ -425,32 +470,35 @@ def test_a_model_that_says_not_how_to_share_its_layers_is_refused(workload: str,
 
 
 @pytest.mark.parametrize(
-    ("workload", "axes", "why"),
+    ("axes", "why"),
     [
         (
-            "nanogpt",
             {"batch": "3", "scaling": "strong"},
             "scaling=strong needs a batch that 2 GPUs can share, and this case has 3.",
         ),
         (
-            "nanogpt",
             {"batch": "3", "parallel": "pp"},
             "parallel=pp needs microbatches= of 2 or more that divide the batch, and this case has "
             "4 of a batch of 6.",
         ),
-        (
-            "ganged:build",
-            {"parallel": "pp"},
-            "parallel=pp needs pipeline=yes, and ganged:build declares no pipeline in its FACTS.",
-        ),
     ],
 )
-def test_a_batch_or_model_that_ranks_cannot_share_is_refused(
-    workload: str, axes: dict[str, str], why: str
+def test_a_batch_that_ranks_cannot_share_is_refused(
+    axes: dict[str, str], why: str, tmp_path: Path
 ) -> None:
-    result = measured(spec(workload, **axes))
+    device = torch.device("cpu")
+    case = catalog.normalise(spec("nanogpt", **axes).case, "cpu")
+    with pytest.raises(catalog.Refused) as refused:
+        graphs.trainer(build(case, Context(device, tmp_path)), device)
+    assert str(refused.value) == why
+
+
+def test_a_model_that_ranks_cannot_share_is_refused_by_each_in_one_sentence() -> None:
+    result = measured(spec(parallel="pp"))
     assert result.status is Status.UNSUPPORTED
-    assert result.reason == why
+    assert result.reason == (
+        "parallel=pp needs pipeline=yes, and ganged:build declares no pipeline in its FACTS."
+    )
 
 
 def test_a_speed_up_is_told_against_as_many_gpus() -> None:
@@ -458,23 +506,9 @@ def test_a_speed_up_is_told_against_as_many_gpus() -> None:
     assert catalog.baseline(case).axes == {**GANG, "workers": "4"}
 
 
-def test_passes_beside_timing_are_left_out_and_the_result_says_so() -> None:
-    asked = spec()
-    profiled = asked.protocol.model_copy(update={"parity": True, "profile": True})
-    result = measured(asked.model_copy(update={"protocol": profiled}))
-    assert result.status is Status.OK, result.reason
-    assert lead.ONE_PROCESS_ONLY in result.flags
-    assert result.parity is None
-
-
-def accounted(asked: ProcessSpec) -> ProcessSpec:
-    protocol = asked.protocol.model_copy(update={"account": True})
-    return asked.model_copy(update={"protocol": protocol})
-
-
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp2"])
 def test_an_account_has_its_parts_in_another_order_each_launch(parallel: str) -> None:
-    asked = accounted(spec("nanogpt", parallel=parallel))
+    asked = asking(spec("nanogpt", parallel=parallel), account=True)
     told = [lead.rounds(asked.model_copy(update={"seed": seed})) for seed in range(6)]
     expected = {"gang", "single", "beside"} | ({"apart"} if parallel == "ddp" else set())
     assert all({part.name for part in one} == expected for one in told)
@@ -491,14 +525,15 @@ def test_an_account_has_its_parts_in_another_order_each_launch(parallel: str) ->
 
 def test_an_account_of_strong_scaling_is_refused() -> None:
     with pytest.raises(catalog.Refused, match="An account needs scaling=weak"):
-        lead.rounds(accounted(spec("nanogpt", scaling="strong")))
+        lead.rounds(asking(spec("nanogpt", scaling="strong"), account=True))
 
 
 def test_an_account_finds_an_exchange_that_was_made_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hook that waits in every exchange of gradients is a delay in communication alone."""
     monkeypatch.setenv("FAULT", "exchanges slowly")
-    result = measured(accounted(spec()))
+    result = measured(asking(spec(), account=True))
     assert result.status is Status.OK, result.reason
+    assert lead.ONE_PROCESS_ONLY not in result.flags, "nothing else was asked for"
     account = result.replicates[0].account
     assert account is not None
     assert account.wrapper_s is not None

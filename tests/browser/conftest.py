@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from service.database.session import Database
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 NewPage = Callable[..., Page]
 
 
@@ -25,8 +25,8 @@ def chromium() -> str:
     found = [path for name in ((wanted,) if wanted else NAMES) if (path := shutil.which(name))]
     if not found:
         pytest.fail(
-            "No Chromium was found: install it (apt-get install --no-install-recommends chromium) "
-            "or set THROUGHLINE_CHROMIUM to its path.",
+            "No Chromium was found: install it (apt-get install --no-install-recommends "
+            "chromium-headless-shell) or set THROUGHLINE_CHROMIUM to its path.",
             pytrace=False,
         )
     return found[0]

@@ -25,7 +25,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 import typer.main
-from builders import unsynced
+from builders import certificates_once, undelayed, unsynced
 
 import cli.main
 
@@ -51,6 +51,8 @@ def main() -> None:
     for name in IMPORTED:
         importlib.import_module(name)
     unsynced.apply()
+    undelayed.apply()
+    certificates_once.apply()
     typer.main.get_command = functools.cache(typer.main.get_command)
     typer.main.get_command(cli.main.app)
     gc.freeze()

@@ -8,13 +8,14 @@ import sys
 
 from trials.chaos.replica import environment
 
-VICTIMS = ("rank 1", "service")
+VICTIMS = ("service",)
+"""A rank and the lead are struck in `tests/worker/test_gang_worker.py`."""
 EASED_S = 200
 """On a machine under load; `make chaos` holds the promise itself."""
 
 
 def test_a_gang_that_is_struck_gives_its_lease_back_and_leaves_nothing() -> None:
-    """Rank and service; then one gang that nobody strikes has its result."""
+    """The service is killed and the gang goes on; then one that nobody strikes has its result."""
     command = [sys.executable, "-m", "trials.chaos.gangs", "--seed", "5"]
     told = ["--kills", str(len(VICTIMS)), "--back-s", str(EASED_S)]
     told += ["--victims", *VICTIMS]
@@ -25,4 +26,3 @@ def test_a_gang_that_is_struck_gives_its_lease_back_and_leaves_nothing() -> None
     row = json.loads(done.stdout)
     assert row["violations"] == []
     assert row["by_victim"] == dict.fromkeys(VICTIMS, 1)
-    assert row["reasons"], "a rank that was killed is named"

@@ -51,6 +51,7 @@ from service.models import (
     WorkerRow,
 )
 
+ROOT = Path(__file__).parents[2]
 CHILD = Path(__file__).with_name("simulated_device.py")
 GOOD, BAD = 9, 17
 BETWEEN = [SLOW, GOOD + 1, SLOW - 1, SLOW, SLOW - 1]
@@ -62,8 +63,10 @@ LIMIT_S = 240.0
 """Longest wait for anything, on a busy machine."""
 WORKER = """
 import runpy
+from builders import undelayed
 from worker import checkouts
 from worker.targets import builds
+undelayed.apply()
 builds.FETCH_EVERY_S = checkouts.TELL_AGAIN_S = 0.5  # a night takes seconds here
 runpy.run_module("worker", run_name="__main__")
 """
@@ -175,6 +178,7 @@ def working(folder: Path, address: str, origin: Path) -> Iterator[None]:
     }
     kept = {k: v for k, v in os.environ.items() if not k.startswith("THROUGHLINE_")}
     told = kept | {f"THROUGHLINE_{name}": value for name, value in settings.items()}
+    told["PYTHONPATH"] = os.pathsep.join(str(one) for one in (ROOT, ROOT / "tests"))
     with (folder / "worker.log").open("w") as log:
         process = subprocess.Popen([sys.executable, "-c", WORKER], env=told, stderr=log)
     try:

@@ -33,12 +33,13 @@ BRIEF = {
     "window_min_s": 0.1,
     "window_min_steps": 4,
     "window_min_blocks": 2,
+    "window_max_blocks": 2,
     "window_max_s": 20.0,
     "block_min_steps": 1,
     "block_min_s": 0.01,
     "settle_max_s": 0.0,
 }
-ENDLESS = BRIEF | {"window_min_s": 500.0, "window_max_s": 600.0}
+ENDLESS = BRIEF | {"window_min_s": 500.0, "window_max_s": 600.0, "window_max_blocks": 60}
 
 
 def gang(**more: object) -> dict[str, object]:
@@ -79,11 +80,12 @@ def _environment(process: psutil.Process) -> dict[str, str]:
 
 
 @pytest.fixture
-def few_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For each rank: there are as many as cores."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
-@pytest.mark.usefixtures("few_threads")
+@pytest.mark.usefixtures("one_thread")
 def test_a_gang_is_measured_for_a_service_contained_as_others_are(real, worker, submit):  # noqa: F811
     job = submit(**gang(protocol=BRIEF))
     with worker(child_command=(), gpus="0,1", silence_s=60.0, data_root=None):
@@ -95,7 +97,7 @@ def test_a_gang_is_measured_for_a_service_contained_as_others_are(real, worker, 
     assert not ranks()
 
 
-@pytest.mark.usefixtures("few_threads")
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("whom", ["a rank", "the lead"])
 def test_a_gang_that_is_struck_leaves_no_rank_and_no_half_result(real, worker, submit, whom):  # noqa: F811
     job = submit(**gang(protocol=ENDLESS))

@@ -49,12 +49,13 @@ BRIEF = {
     "window_min_s": 0.1,
     "window_min_steps": 4,
     "window_min_blocks": 2,
+    "window_max_blocks": 2,
     "window_max_s": 20.0,
     "block_min_steps": 2,
     "block_min_s": 0.01,
     "settle_max_s": 0.0,
 }
-ENDLESS = BRIEF | {"window_min_s": 3_000.0, "window_max_s": 3_600.0}
+ENDLESS = BRIEF | {"window_min_s": 3_000.0, "window_max_s": 3_600.0, "window_max_blocks": 60}
 
 
 @dataclass

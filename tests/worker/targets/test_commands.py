@@ -52,7 +52,10 @@ def test_a_failure_quotes_its_cause(tmp_path: Path, said: str, told: str):
 
 
 @pytest.mark.parametrize("containment", list(Containment))
-def test_a_build_gives_way_to_what_is_measured(tmp_path: Path, containment: Containment):
+def test_a_build_gives_way_to_what_is_measured(
+    tmp_path: Path, containment: Containment, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(commands, "guarded", guarded)
     if containment is Containment.PID_NAMESPACE and (why := obstacle_to_namespaces()):
         pytest.skip(why)
     asks = [sys.executable, "-c", "import os; print(os.nice(0))"]
