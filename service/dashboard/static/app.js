@@ -31,7 +31,8 @@
     if (!button) return;
     const names = Object.keys(THEMES);
     const label = () => {
-      button.textContent = `Theme: ${THEMES[storedTheme()]}`;
+      button.title = `Theme: ${THEMES[storedTheme()]}`;
+      button.querySelector("[data-theme-name]").textContent = button.title;
     };
     button.hidden = false;
     label();
