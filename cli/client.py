@@ -140,6 +140,16 @@ class ServiceClient:
         """Every worker, the last seen first."""
         return _read(schemas.Listing[schemas.WorkerView], self._get("workers"))
 
+    def drain(self, name: str, body: Mapping[str, Any]) -> schemas.WorkerView:
+        """Give a worker no further job."""
+        return _read(
+            schemas.WorkerView, self._send("PUT", f"workers/{_named(name)}/drain", json=body)
+        )
+
+    def resume(self, name: str) -> schemas.WorkerView:
+        """Give a drained worker jobs again."""
+        return _read(schemas.WorkerView, self._send("DELETE", f"workers/{_named(name)}/drain"))
+
     def schedules(self) -> schemas.Listing[schemas.ScheduleView]:
         """Every schedule."""
         return _read(schemas.Listing[schemas.ScheduleView], self._get("schedules"))

@@ -43,6 +43,7 @@ COMMANDS = {
     "run": "Run a command that measures in processes of its own, and keep or compare its numbers.",
     "detect": "Print where the level of each history changed, as JSON lines.",
     "jobs": "List, show and cancel jobs.",
+    "workers": "List workers; drain one, so that it gets no job, and resume it.",
     "findings": "List and show findings, and act on them.",
     "thresholds": "List, set and remove thresholds of findings.",
     "outbox": "List what was sent to other programs, the newest first, or send something.",

@@ -125,13 +125,18 @@ def imported(plant: Planter) -> list[str]:
     return list(answer["series"])
 
 
-def store(client: TestClient, finding: str) -> Stored:
-    plant = Planter(client)
+def introduce_a_drained_worker(plant: Planter) -> None:
     head = {"target": "ours", "ref": "refs/heads/main", "commit": "0" * 40, "at": SOME_TIME}
     between = [{"commit": "2" * 40, "at": SOME_TIME}]
     listed = {"good": "1" * 40, "bad": "2" * 40, "commits": between}
     stranger = {"name": "stranger", "labels": {}, "heads": [head], "listed": listed}
     plant.send("PUT /api/v1/workers/{name}", stranger, name="stranger")
+    plant.send("PUT /api/v1/workers/{name}/drain", {}, name="stranger")
+
+
+def store(client: TestClient, finding: str) -> Stored:
+    plant = Planter(client)
+    introduce_a_drained_worker(plant)
     submitting, single = plant.hand("s1", SUBMIT), plant.hand("s2", JOB)
 
     plant.send(JOB, a_job("r1"))

@@ -396,6 +396,27 @@ def test_schedules_are_set_listed_fired_and_forgotten(service: str, throughline:
     assert again.stderr.count("\n") == 1
 
 
+@pytest.mark.usefixtures("worker")
+def test_a_worker_is_drained_and_resumed(throughline: Run) -> None:
+    eventually(lambda: "here" in throughline("workers", "list").stdout)
+    order = ["workers", "drain", "here", "--reason", "fan broken", "--as", "ada"]
+    assert throughline(*order).stdout == "here is drained by ada: fan broken.\n"
+    assert "drained by ada: fan broken" in throughline("workers", "list").stdout
+    waits = throughline(*MINE, "-r", "drained")
+    assert "It will wait. No worker can take this job: here is drained by ada" in waits.stderr
+    job = told(throughline("jobs", "list", "--state", "queued", "--json"))["items"][0]["id"]
+    assert "here is drained by ada: fan broken." in throughline("jobs", "show", job).stdout
+    assert throughline("jobs", "cancel", job).returncode == Exit.OK
+    assert throughline("workers", "resume", "here").stdout == "here is given jobs again.\n"
+    assert throughline("workers", "resume", "here").returncode == Exit.USAGE
+    [here] = [
+        one
+        for one in told(throughline("workers", "list", "--json"))["items"]
+        if one["name"] == "here"
+    ]
+    assert here["drain"] is None
+
+
 def test_thresholds_are_set_listed_and_removed(service: str, throughline: Run) -> None:
     order = ["thresholds", "set", "3%", "--workload", "unet", "--why", "noisy", "--as", "ada"]
     made = told(throughline(*order, "--json"))
