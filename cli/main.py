@@ -46,6 +46,7 @@ COMMANDS = {
     "workers": "List workers; drain one, so that it gets no job, and resume it.",
     "findings": "List and show findings, and act on them.",
     "thresholds": "List, set and remove thresholds of findings.",
+    "annotate": "Write beside the histories, at a revision or a date; list and remove that.",
     "outbox": "List what was sent to other programs, the newest first, or send something.",
     "schedule": "List, set, delete and fire schedules.",
     "token": "Make, list, renew and end tokens, where the service's database is.",

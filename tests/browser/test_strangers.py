@@ -165,6 +165,7 @@ def store(client: TestClient, finding: str) -> Stored:
     plant.send(f"POST {FINDING}/actions", {"action": "acknowledge"}, finding_id=finding)
     plant.send("PUT /api/v1/schedules/{name}", {"cron": "0 3 * * *", "suite": "smoke"}, name="mine")
     plant.send("PUT /api/v1/thresholds", {"workload": "unet", "least_effect": 0.03})
+    plant.send("POST /api/v1/annotations", {"revision": "r1"})
     sides = {"case": a_job("r6")["case"], "baseline": "r1", "contender": "r2"}
     compared = plant.send("POST /api/v1/comparisons", sides)
     commits = [{"revision": "r1"}, {"revision": "r2"}]

@@ -417,6 +417,22 @@ def test_a_worker_is_drained_and_resumed(throughline: Run) -> None:
     assert here["drain"] is None
 
 
+def test_histories_are_annotated(service: str, throughline: Run) -> None:
+    assert throughline("annotate", "list").stdout == "Nobody has written anything.\n"
+    told(throughline("submit", "unet", "-r", "annotated", "--require", "pool=none", "--json"))
+    named = throughline("annotate", "revision", "annotated", "new loader", "--as", "ada")
+    assert re.search(r"annotated +new loader +ada", named.stdout)
+    order = ["annotate", "date", "2026-11-20T14:30", "moved to rack 4", "--project", "red"]
+    dated = told(throughline(*order, "--json"))
+    assert (dated["at"], dated["project"]) == ("2026-11-20T14:30:00Z", "red")
+    listed = throughline("annotate", "list").stdout
+    assert "moved to rack 4 (project red)" in listed
+    for one in told(throughline("annotate", "list", "--json"))["items"]:
+        assert throughline("annotate", "remove", one["id"]).returncode == Exit.OK
+    assert throughline("annotate", "remove", dated["id"]).returncode == Exit.USAGE
+    assert throughline("annotate", "revision", "nowhere", "text").returncode == Exit.USAGE
+
+
 def test_thresholds_are_set_listed_and_removed(service: str, throughline: Run) -> None:
     order = ["thresholds", "set", "3%", "--workload", "unet", "--why", "noisy", "--as", "ada"]
     made = told(throughline(*order, "--json"))
