@@ -219,7 +219,29 @@ def test_whoever_is_signed_in_drains_a_worker_with_one_field(
     row.get_by_text("Drain", exact=True).click()
     expect(row.get_by_role("textbox")).to_have_count(1)
     row.get_by_label("Reason").fill("fan broken")
+    with served.app.state.database.writing() as session:
+        workers.introduce(session, Worker(name="gpu-b"), now_of(session))
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # the list is renewed
+    other = page.get_by_role("row", name="gpu-b")
+    other.get_by_text("Drain", exact=True).click()
+    expect(other.get_by_role("button")).to_be_enabled()
     row.get_by_role("button").click()
     expect(row).to_contain_text(re.compile("drained by .+, just now: fan broken"))
     row.get_by_role("button", name="Resume").click()
     expect(row.get_by_text("Drain", exact=True)).to_be_visible()
+
+
+def test_whoever_is_signed_in_annotates_a_revision_with_one_field(
+    new_page: NewPage, served: Served
+) -> None:
+    page = signed_in(new_page, served)
+    page.goto(f"/series/{long.SERIES}")
+    page.get_by_label("What happened").fill("new data loader")
+    page.get_by_label("At revision").select_option(long.revision_of(2))
+    page.get_by_role("button", name="Annotate").click()
+    row = page.get_by_role("row", name="new data loader")
+    expect(row).to_contain_text(long.revision_of(2))
+    page.locator(".plot .annotation", has_text="✎1").hover()
+    expect(page.locator(".plot .hoverlayer")).to_contain_text("new data loader")
+    row.get_by_role("button", name="Remove").click()
+    expect(page.get_by_role("row", name="new data loader")).to_have_count(0)
