@@ -17,6 +17,7 @@ from cli.exits import Away, Exit, Stop
 from cli.settings import token_for
 from service.schemas import jobs as schemas
 from service.schemas.access import NewToken, Problem
+from service.schemas.annotations import AnnotationView
 from service.schemas.catalog import Catalog
 from service.schemas.outbox import DeliveryView
 from service.schemas.thresholds import ThresholdView
@@ -140,6 +141,16 @@ class ServiceClient:
         """Every worker, the last seen first."""
         return _read(schemas.Listing[schemas.WorkerView], self._get("workers"))
 
+    def drain(self, name: str, body: Mapping[str, Any]) -> schemas.WorkerView:
+        """Give a worker no further job."""
+        return _read(
+            schemas.WorkerView, self._send("PUT", f"workers/{_named(name)}/drain", json=body)
+        )
+
+    def resume(self, name: str) -> schemas.WorkerView:
+        """Give a drained worker jobs again."""
+        return _read(schemas.WorkerView, self._send("DELETE", f"workers/{_named(name)}/drain"))
+
     def schedules(self) -> schemas.Listing[schemas.ScheduleView]:
         """Every schedule."""
         return _read(schemas.Listing[schemas.ScheduleView], self._get("schedules"))
@@ -165,6 +176,18 @@ class ServiceClient:
     def remove_threshold(self, threshold_id: str) -> None:
         """Remove a threshold."""
         self._delete(f"thresholds/{_named(threshold_id)}")
+
+    def annotations(self, **filters: str | int | None) -> schemas.Listing[AnnotationView]:
+        """One page of what people wrote beside histories."""
+        return _read(schemas.Listing[AnnotationView], self._get("annotations", filters))
+
+    def annotate(self, annotation: Mapping[str, Any]) -> AnnotationView:
+        """Write beside histories."""
+        return _read(AnnotationView, self._send("POST", "annotations", json=annotation))
+
+    def remove_annotation(self, annotation_id: str) -> None:
+        """Remove what somebody wrote."""
+        self._delete(f"annotations/{_named(annotation_id)}")
 
     def deliveries(self, **filters: str | int | None) -> schemas.Listing[DeliveryView]:
         """One page of what was sent to the operator's sinks."""

@@ -39,6 +39,7 @@ from benchmarks.contracts.job import (
     Renewal,
     Worker,
     leading,
+    meets,
     needed_gpus,
 )
 from benchmarks.contracts.measurement import (
@@ -200,6 +201,7 @@ __all__ = [
     "is_commit",
     "leading",
     "line",
+    "meets",
     "needed_gpus",
     "workload_of",
 ]

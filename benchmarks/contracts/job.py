@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -59,6 +59,16 @@ GPUS = "gpus"
 def needed_gpus(case: Case) -> dict[str, str]:
     """The label that a worker needs for ``case`` because of its GPUs; none for a single one."""
     return {GPUS: str(case.gpus)} if case.gpus > 1 else {}
+
+
+def meets(has: Mapping[str, str], required: Mapping[str, str]) -> bool:
+    """Return True if a worker's labels include all that jobs require; of GPUs more will do."""
+    rest = dict(required)
+    asked = rest.pop(GPUS, "1")
+    offered = has.get(GPUS, "1")
+    numbers = asked.isdecimal() and offered.isdecimal()
+    enough = int(offered) >= int(asked) if numbers else offered == asked
+    return enough and rest.items() <= has.items()
 
 
 Device = Annotated[

@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 
+from benchmarks.contracts import JobState, needed_gpus
 from cli import options
 from cli.client import ServiceClient
 from cli.output.console import ROOMY, Console, paper, table
 from cli.output.lines import say
-from service.schemas.jobs import JobView
-from service.wording import formats
+from service.schemas.jobs import JobView, WorkerView
+from service.wording import formats, waiting
 
 app = typer.Typer(help="List, show and cancel jobs.", no_args_is_help=True)
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]
@@ -45,7 +46,10 @@ def show(
 ) -> None:
     """Show one job with its attempts."""
     with ServiceClient(url) as client:
-        _print(client.job(job), as_json=as_json)
+        shown = client.job(job)
+        _print(shown, as_json=as_json)
+        if shown.state is JobState.QUEUED and not as_json:
+            _print_why_queued(shown, client.workers().items)
 
 
 @app.command("cancel")
@@ -91,3 +95,9 @@ def _print(job: JobView, *, as_json: bool) -> None:
         reason = f": {attempt.reason}" if attempt.reason else ""
         line = f"attempt {attempt.number}  {attempt.state} on {attempt.worker}{reason}"
         console.print(line, markup=False, soft_wrap=True)
+
+
+def _print_why_queued(job: JobView, workers: Sequence[WorkerView]) -> None:
+    now, requires = datetime.now(UTC), needed_gpus(job.case) | job.requires
+    if why := waiting.why_queued(workers, requires, now - waiting.AWAY, now):
+        say(why)

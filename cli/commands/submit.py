@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from benchmarks.catalog.precision_tiers import Tier
+from benchmarks.contracts import meets
 from cli import estimate, options, parse_case, watch
 from cli.client import ServiceClient
 from cli.commands import report
@@ -21,11 +22,7 @@ from cli.output.lines import remark, say
 from cli.revision import Version, given_or_checked_out
 from cli.submit_commits import submit_each
 from service.schemas import jobs
-from service.wording import formats
-
-LATELY = timedelta(minutes=2)
-"""A worker that lives is seen every few seconds."""
-
+from service.wording import formats, waiting
 
 Settings = Annotated[
     list[str] | None,
@@ -190,9 +187,12 @@ def _remarks(
 
 def _lacking(client: ServiceClient, requires: Mapping[str, str], now: datetime) -> str | None:
     """Say so if no worker could do the work now; the submission waits."""
-    seen = [one for one in client.workers().items if now - one.last_seen_at < LATELY]
-    if any(requires.items() <= one.labels.items() for one in seen):
+    seen = [one for one in client.workers().items if now - one.last_seen_at < waiting.AWAY]
+    able = [one for one in seen if meets(one.labels, requires)]
+    if any(one.drain is None for one in able):
         return None
+    if able:
+        return f"It will wait. {waiting.why_queued(able, requires, now - waiting.AWAY, now)}"
     labels = " ".join(f"{name}={value}" for name, value in requires.items())
     which = f"no worker with {labels}" if labels and seen else "no worker"
     return f"It will wait: {which} was seen in the last two minutes."

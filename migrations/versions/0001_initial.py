@@ -38,6 +38,7 @@ def upgrade() -> None:
     _imports()
     _first_rows()
     _forge_comments()
+    _annotations()
     for statement in guards(op.get_bind().dialect.name):
         op.get_bind().exec_driver_sql(statement)
 
@@ -95,6 +96,9 @@ def _fleet() -> None:
         sa.Column("targets", sa.JSON(), nullable=True),
         sa.Column("heads", sa.JSON(), nullable=True),
         sa.Column("heads_told_at", NOW, nullable=True),
+        sa.Column("drained_at", NOW, nullable=True),
+        sa.Column("drained_by", sa.String(100), nullable=True),
+        sa.Column("drain_reason", sa.String(500), nullable=True),
         sa.Column("first_seen_at", NOW, nullable=False),
         sa.Column("last_seen_at", NOW, nullable=False),
         sa.PrimaryKeyConstraint("name", name="pk_workers"),
@@ -841,6 +845,22 @@ def _forge_comments() -> None:
         sa.Column("held_until", NOW, nullable=False),
         sa.PrimaryKeyConstraint("sink", "subject", name="pk_forge_comments"),
     )
+
+
+def _annotations() -> None:
+    op.create_table(
+        "annotations",
+        sa.Column("id", sa.String(32), nullable=False),
+        sa.Column("project", sa.String(64), nullable=False),
+        sa.Column("revision", sa.String(100), nullable=True),
+        sa.Column("at", NOW, nullable=True),
+        sa.Column("text", sa.String(500), nullable=False),
+        sa.Column("actor", sa.String(100), nullable=False),
+        sa.Column("created_at", NOW, nullable=False),
+        sa.ForeignKeyConstraint(["revision"], ["revisions.name"], name="fk_annotations_revision"),
+        sa.PrimaryKeyConstraint("id", name="pk_annotations"),
+    )
+    op.create_index("ix_annotations_project_id", "annotations", ["project", "id"])
 
 
 def _imports() -> None:

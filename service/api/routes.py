@@ -3,6 +3,7 @@
 from starlette.routing import BaseRoute
 
 from service.api import (
+    annotations,
     audit,
     best,
     bisections,
@@ -47,6 +48,7 @@ NOUNS = (
     bisections,
     findings,
     thresholds,
+    annotations,
     confirmations,
     schedules,
     nights,

@@ -1,13 +1,15 @@
-"""The routes of workers: introduce and list them."""
+"""The routes of workers: introduce and list them, drain and resume them."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 from fastapi import Path
+from pydantic import StringConstraints
 
-from benchmarks.contracts import Name, Worker
+from benchmarks.contracts import Contract, Name, Worker
 from service.api import dependencies
+from service.api.findings import Actor
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
@@ -16,6 +18,14 @@ from service.jobs import workers
 from service.schemas.jobs import IntroducedWorker, Listing, WorkerView
 
 router = noun("/workers", "workers")
+
+
+class DrainRequest(Contract):
+    """The reason for giving a worker no job, and who says so."""
+
+    reason: Annotated[str, StringConstraints(max_length=500, pattern=r"^[^\x00-\x1f]*$")] = ""
+    actor: Actor | None = None
+    """Null: whoever the token is of."""
 
 
 @router.put("/{name}", responses=problems(409))
@@ -43,3 +53,26 @@ def introduce(
 def list_workers(session: dependencies.DatabaseSession) -> Listing[WorkerView]:
     """List all workers, the last seen first, with the `revisions` whose own code each can run."""
     return Listing(items=workers.every(session), next_cursor=None)
+
+
+@router.put("/{name}/drain", responses=problems(404, 409))
+@needs(Permission.ADMIN)
+def drain(
+    name: Annotated[Name, Path()],
+    request: DrainRequest,
+    session: dependencies.DatabaseSession,
+    now: dependencies.Now,
+    caller: dependencies.Caller,
+) -> WorkerView:
+    """Give a worker no further job; it finishes what it has, and may be stopped then.
+
+    That holds until it is resumed, also when it starts again.
+    """
+    return workers.drain(session, name, request.reason, request.actor or caller.name, now)
+
+
+@router.delete("/{name}/drain", responses=problems(404))
+@needs(Permission.ADMIN)
+def resume(name: Annotated[Name, Path()], session: dependencies.DatabaseSession) -> WorkerView:
+    """Give a drained worker jobs again."""
+    return workers.resume(session, name)

@@ -131,7 +131,8 @@ def _pin(session: Session, row: ComparisonRow, request: ComparisonRequest, now: 
     if chosen is not None:
         return _change(session, row, ComparisonRow.worker.is_(None), worker=chosen, reason="")
     without = worker_choice.lacking(session, request, now)
-    waits = without or f"Waits for a {_worker(request)}: none was heard of lately."
+    drained = worker_choice.drained(session, request, now)
+    waits = without or f"Waits for a {_worker(request)}: {drained or 'none was heard of lately'}."
     if row.reason != waits:
         _change(session, row, reason=waits[:500])
     return False
@@ -150,7 +151,9 @@ def _lacked(
         yield state("budget_ended", budget_s=request.budget_s)
     if row.worker is None:
         why = worker_choice.lacking(session, request, now)
-        yield state("remark", text=why or f"No {_worker(request)} was heard of.")
+        drained = worker_choice.drained(session, request, now)
+        nobody = f"could be used: {drained}" if drained else "was heard of"
+        yield state("remark", text=why or f"No {_worker(request)} {nobody}.")
         return
     lost_worker = worker_choice.lost(session, row.worker, now)
     reasons = comparison_jobs.last_loss(session, row.id), lost_worker

@@ -12,9 +12,11 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from benchmarks.contracts import AttemptState, is_commit
 from benchmarks.contracts.pins import UPSTREAM, needed_by, pins_of
+from service.jobs.workers import drain_of
 from service.models import Attempt, ComparisonRow, ComparisonState, WorkerRow
 from service.models.project_filter import EVERYBODYS, revisions_seen
 from service.schemas.comparisons import ComparisonRequest
+from service.wording import waiting
 
 NAMED = 10
 """Revisions that a sentence lists; a worker may have hundreds."""
@@ -110,18 +112,33 @@ def choose(session: Session, request: ComparisonRequest, now: datetime) -> str |
 def present(
     session: Session, request: ComparisonRequest, now: datetime, *, fetching: bool = True
 ) -> Deployed:
-    """The workers that may measure a comparison and are there, with the revisions they have.
+    """The workers that may measure a comparison, are there and not drained, with their revisions.
 
     With ``fetching`` also the commits that they would look for if they were asked.
     """
-    seen = select(WorkerRow).where(WorkerRow.last_seen_at > now - LATELY)
     return {
         row.name: _has(row, request, fetching=fetching)
+        for row in _there(session, request, now)
+        if row.drained_at is None
+    }
+
+
+def drained(session: Session, request: ComparisonRequest, now: datetime) -> str:
+    """Name the drained workers that would be present; empty if there is none."""
+    rows = _there(session, request, now)
+    clauses = [waiting.drained(row.name, drain) for row in rows if (drain := drain_of(row))]
+    return "; ".join(clauses[: waiting.MOST_NAMED])
+
+
+def _there(session: Session, request: ComparisonRequest, now: datetime) -> list[WorkerRow]:
+    seen = select(WorkerRow).where(WorkerRow.last_seen_at > now - LATELY)
+    return [
+        row
         for row in session.scalars(seen.order_by(WorkerRow.name))
         if request.requires.items() <= row.labels.items()
         and row.name not in request.avoid
         and request.worker in (None, row.name)
-    }
+    ]
 
 
 def _has(row: WorkerRow, request: ComparisonRequest, *, fetching: bool) -> Sequence[str] | None:
@@ -139,8 +156,12 @@ def _has(row: WorkerRow, request: ComparisonRequest, *, fetching: bool) -> Seque
 
 
 def lacking(session: Session, request: ComparisonRequest, now: datetime) -> str:
-    """Say why no present worker can measure both; empty if one can, or if none is present."""
-    there = present(session, request, now)
+    """Say why no worker that is there can measure both; empty if one can, or if none is there.
+
+    One that is drained counts: it can once it is resumed.
+    """
+    rows = _there(session, request, now)
+    there = {row.name: _has(row, request, fetching=True) for row in rows}
     seen = partial(revisions_seen, session)
     return why_unable(there, request.baseline, request.contender, seen)
 
@@ -158,14 +179,13 @@ def _counts(
 
 
 def lost(session: Session, worker: str, now: datetime) -> str:
-    """Say so if a pinned worker is not there; empty if it is."""
-    seen = select(WorkerRow.last_seen_at).where(WorkerRow.name == worker)
-    last = session.scalars(seen).first()
-    if last is None:
+    """Say so if a pinned worker is not there, or drained; empty if it is there."""
+    row = session.get(WorkerRow, worker)
+    if row is None:
         return f"Worker {worker} has never been heard of."
-    if last <= now - LATELY:
-        return (
-            f"Worker {worker} was last heard of at {last:%H:%M} UTC, and both sides are pinned to "
-            "its device."
-        )
+    pinned = "both sides are pinned to its device."
+    if drain := drain_of(row):
+        return f"Worker {waiting.drained(worker, drain)}; {pinned}"
+    if row.last_seen_at <= now - LATELY:
+        return f"Worker {worker} was last heard of at {row.last_seen_at:%H:%M} UTC, and {pinned}"
     return ""

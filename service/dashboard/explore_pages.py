@@ -30,11 +30,12 @@ from service.dashboard.explored_lines import ExploredLine
 from service.dashboard.figures.segments import MOST_LABELS
 from service.dashboard.query_params import ExploreAddress
 from service.errors import Invalid, UnknownChoice
+from service.history import annotation_table, revisions
 from service.history import explored as history
-from service.history import revisions
 from service.history.explored import HistoryPart
 from service.history.queries import newest_of
 from service.models import Revision
+from service.schemas.annotations import AnnotationView
 from service.schemas.series import Series, SeriesName
 from service.wording import formats
 
@@ -138,6 +139,7 @@ def draw_series(
         marks=[(one.before, one.after, explored_lines.briefly(one)) for one in marks],
     )
     drawn = [line.drawn for line in lines]
+    said = enumerate(scene.annotations, start=1)
     body = orjson.dumps(
         figures.explored(drawn, scene, str(request.url))
         | {
@@ -145,6 +147,7 @@ def draw_series(
                 explored_lines.counted(chosen.series, lines),
                 *explored_lines.left_out(drawn, scene),
                 *map(explored_lines.in_words, marks),
+                *(f"✎{number} {one.at:%Y-%m-%d}, {one.actor}: {one.text}" for number, one in said),
             ]
         }
     )
@@ -167,9 +170,19 @@ def _scene(
         against=at.against or ("first" if unlike else ""),
         base=at.base,
         order=history.places(session, ids, chosen.part) if at.x == "order" else (),
+        annotations=_beside(session, shown, chosen.part)[-MOST_LABELS:],
         names=chosen.names,
         titles=explored_lines.titles(session, [point for one in shown for point in one.points]),
     )
+
+
+def _beside(session: Session, shown: Sequence[Series], part: HistoryPart) -> list[AnnotationView]:
+    """What people wrote about these histories, from their first point on."""
+    began = min((point.revision_at for one in shown for point in one.points), default=None)
+    if began is None:
+        return []
+    projects = {series.project for series in shown}
+    return annotation_table.beside(session, projects, began, part.until)
 
 
 @router.get("/explore/points.csv")
@@ -188,8 +201,9 @@ def download_series(session: Reading, at: Annotated[ExploreAddress, Query()]) ->
     for one in chosen.series:
         said = map(series_pages.no_formula, (one.case.key, formats.hardware(one.comparability)))
         name = (one.id, *said)
-        points = history.points_in(session, one.id, chosen.part)
-        rows += [name + row for row in series_pages.csv_rows(Series.of(one, points))]
+        series = Series.of(one, history.points_in(session, one.id, chosen.part))
+        beside = series_pages.annotations_beside(session, series)
+        rows += [name + row for row in series_pages.csv_rows(series, beside)]
     headers = {"Content-Disposition": 'attachment; filename="explored.csv"'}
     return PlainTextResponse(series_pages.written(rows), media_type="text/csv", headers=headers)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.responses import RedirectResponse
+from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES, JobState
 from service.api.dependencies import DatabaseSession as Reading
@@ -37,8 +38,9 @@ from service.history.failing import failing_cases
 from service.history.queries import load_result, newest_series, usual_metric, with_latest
 from service.history.run_noise import spreads_of
 from service.jobs import schedules, suggestions, views, workers
-from service.models import Job, Point
-from service.wording import formats
+from service.jobs.types import Terms
+from service.models import Job, LabelSet, Point
+from service.wording import formats, waiting
 
 __all__ = ["mount", "render_error", "router"]
 
@@ -236,13 +238,15 @@ def list_jobs(
 
 @router.get("/jobs/{job_id}")
 @needs(Permission.READ)
-def show_job(request: Request, session: Reading, now: Now, job_id: str) -> Response:
+def show_job(
+    request: Request, session: Reading, now: Now, terms: LeaseTerms, job_id: str
+) -> Response:
     """Show one job with its attempts; it refreshes itself until the job is over."""
     of_case = queries.of_case(session, job_id)
     job = next((job for job in of_case if job.id == job_id), None)
     if job is None:
         raise NotFound("There is no such job; the list of jobs names those that there are.")
-    row = session.get_one(Job, job_id)
+    row, queued = session.get_one(Job, job_id), job.state is JobState.QUEUED
     return render(
         request,
         "_job.html" if partial(request) else "job.html",
@@ -254,8 +258,16 @@ def show_job(request: Request, session: Reading, now: Now, job_id: str) -> Respo
         of_case=of_case,
         results=queries.results_of_job(session, job_id),
         result=load_result(session, job.result_id).result if job.result_id else None,
-        before=queries.jobs_before(session, row) if job.state is JobState.QUEUED else 0,
+        before=queries.jobs_before(session, row) if queued else 0,
+        nobody=_nobody(session, row, now, terms) if queued else "",
     )
+
+
+def _nobody(session: Session, job: Job, now: datetime, terms: Terms) -> str:
+    """Say why no worker can take a queued job; empty if one can."""
+    requires = session.get_one(LabelSet, job.requires).labels
+    seen_since = gone_before(now, terms)
+    return waiting.why_queued(workers.every(session), requires, seen_since, now)
 
 
 @router.get("/schedules")

@@ -20,7 +20,7 @@ from service.dashboard import queries, rendering
 from service.dashboard.comparison_pages import worst_first
 from service.dashboard.query_params import RevisionAddress
 from service.errors import NotFound, UnknownChoice
-from service.history import revisions
+from service.history import annotation_table, revisions
 from service.history.queries import failures_of_revisions, name_of, usual_metric
 from service.history.series_history import PlacedChange
 from service.jobs import report
@@ -80,6 +80,7 @@ def show_revision(
         projects=projects,
         before=before,
         after=after,
+        annotations=annotation_table.of_revision(session, row.name),
         commits=_commits(session, row.name, before),
         levels=_levels(session, row.name),
         measure=measure,

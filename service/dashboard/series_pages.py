@@ -6,13 +6,14 @@ import csv
 import io
 import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse
+from sqlalchemy.orm import Session
 
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
@@ -29,17 +30,21 @@ from service.dashboard import (
 from service.dashboard.query_params import HistoryAddress
 from service.findings import failing_by_series
 from service.findings.threshold_table import load_threshold
+from service.history import annotation_table
 from service.history.compare import Known
 from service.history.description import describe
 from service.history.failing import failing_cases
 from service.history.queries import load_series
 from service.history.run_noise import spreads_of
 from service.outbox.sinks import NOBODY, Sinks
+from service.schemas.annotations import AnnotationView
 from service.schemas.series import Series
 
 router = rendering.page_router(rendering.COUNTED)
 
 POINTS_PER_PAGE = 50
+OFFERED = 50
+"""Newest revisions about which the page offers to write something."""
 _CSV_COLUMNS = (
     "revision",
     "revision_at",
@@ -53,7 +58,7 @@ _CSV_COLUMNS = (
     "environment",
     "result_id",
 )
-CSV_HEAD = (*_CSV_COLUMNS, "metric", "unit", "excluded", "disturbed")
+CSV_HEAD = (*_CSV_COLUMNS, "metric", "unit", "excluded", "disturbed", "annotations")
 
 
 @router.get("/series/{series_id}")
@@ -75,6 +80,8 @@ def show_series(
     siblings = queries.siblings(session, whole)
     changes = series_changes.changes_of(session, whole)
     analysed = series_changes.analysed(session, series, changes, changed)
+    beside = annotations_beside(session, series)
+    analysed = replace(analysed, annotations=beside)
     return rendering.render(
         request,
         "series.html",
@@ -85,6 +92,8 @@ def show_series(
         total=len(whole.points),
         figure=figures.history(series, at.view, analysed),
         level_changes=changes[::-1],
+        annotations=beside,
+        places=list(dict.fromkeys(point.revision for point in newest_first))[:OFFERED],
         analysis=describe(session, whole),
         watched=whole.is_watched,
         threshold=load_threshold(session, whole),
@@ -114,7 +123,14 @@ def download_points(session: Reading, series_id: str) -> PlainTextResponse:
     named = re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{series.case.workload}-{series.metric}")[:100]
     name = f"{named}-{series.id[:8]}.csv"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return PlainTextResponse(csv_of(series), media_type="text/csv", headers=headers)
+    text = csv_of(series, annotations_beside(session, series))
+    return PlainTextResponse(text, media_type="text/csv", headers=headers)
+
+
+def annotations_beside(session: Session, series: Series) -> list[AnnotationView]:
+    """What people wrote about the part of a history that begins with its first point."""
+    since = series.points[0].revision_at if series.points else None
+    return annotation_table.beside(session, [series.project], since)
 
 
 def _address(request: Request) -> str:
@@ -127,18 +143,26 @@ def _newest(series: Series, last: str) -> Series:
     return series if last == "all" else replace(series, points=series.points[-int(last) :])
 
 
-def csv_of(series: Series) -> str:
+def csv_of(series: Series, beside: Sequence[AnnotationView] = ()) -> str:
     """Write a series' points as CSV, oldest first, values in the series' base unit."""
-    return written([CSV_HEAD, *csv_rows(series)])
+    return written([CSV_HEAD, *csv_rows(series, beside)])
 
 
-def csv_rows(series: Series) -> Iterator[tuple[object, ...]]:
-    """Give the cells of each point of a series, oldest first."""
+def csv_rows(series: Series, beside: Sequence[AnnotationView] = ()) -> Iterator[tuple[object, ...]]:
+    """Give the cells of each point of a series, oldest first.
+
+    An annotation stands beside the first point at or after its place.
+    """
+    left = deque(beside)
     for point in series.points:
         cells = [getattr(point, column) for column in _CSV_COLUMNS]
         cells[1:3] = [point.revision_at.isoformat(), point.measured_at.isoformat()]
         excluded = str(point.excluded).lower()
-        yield *cells, *map(no_formula, (series.metric, series.unit)), excluded, point.disturbed
+        said = []
+        while left and left[0].at <= point.revision_at:
+            said.append(left.popleft().text)
+        names = map(no_formula, (series.metric, series.unit))
+        yield *cells, *names, excluded, point.disturbed, no_formula("; ".join(said))
 
 
 def written(rows: Iterable[Iterable[object]]) -> str:

@@ -150,8 +150,9 @@ def _idle(now: datetime) -> Select[str]:
         ComparisonRow.source == literal(PROBES) + BisectionRow.id,
         ComparisonRow.worker == WorkerRow.name,
     )
-    here = WorkerRow.last_seen_at > now - PRESENT, WorkerRow.targets.is_not(None)
-    return select(WorkerRow.name).where(*here, ~at_work, ~waiting, ~bisects)
+    here = WorkerRow.last_seen_at > now - PRESENT, WorkerRow.drained_at.is_(None)
+    builds = WorkerRow.targets.is_not(None)
+    return select(WorkerRow.name).where(*here, builds, ~at_work, ~waiting, ~bisects)
 
 
 def _spent_since(session: Session, since: datetime) -> int:

@@ -3,7 +3,8 @@
 Each pair of a worker and a requirement set that its labels meet has a row. The row's ``rank`` and
 ``place`` are a lower bound: no job of the set that this worker may begin stands before them in the
 queue. Without a rank no job of the set waits. So the job that a worker does next is found at the
-first rows of an index, however many sets wait and however many of them the worker meets.
+first rows of an index, however many sets wait and however many of them the worker meets. A drained
+worker has no row, so a claim looks for nothing more to give it nothing.
 
 Whoever puts jobs into the queue lowers the bounds (`wake`). Claims raise them, and only where rows
 that were overtaken hide what a claim looks for; no claim writes here otherwise.
@@ -34,7 +35,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import GPUS, JobState
+from benchmarks.contracts import JobState, meets
 from service.database.paging import batched
 from service.database.prepared import Prepared, Runner, session_on
 from service.database.session import alone
@@ -203,31 +204,39 @@ def wake(session: Session, queued: Mapping[str, Place], worker: str | None = Non
 def add_set(session: Session, requires: str, labels: Mapping[str, str], first: Place) -> None:
     """Find the workers that meet a new requirement set, whose first job stands at ``first``."""
     alone(session, _PAIRS)
-    known = session.execute(select(_WORKERS.c.name, _WORKERS.c.labels)).all()
+    undrained = select(_WORKERS.c.name, _WORKERS.c.labels).where(_WORKERS.c.drained_at.is_(None))
+    known = session.execute(undrained).all()
     _insert(session, [(name, requires) for name, has in known if meets(has, labels)], first)
 
 
 def lock_pairs(session: Session) -> None:
     """Let nobody else add a worker or a set until this transaction ends.
 
-    Whoever changes a worker's labels calls this before it locks the worker.
+    Whoever changes a worker's labels, or drains it, calls this before it locks the worker.
     """
     alone(session, _PAIRS)
 
 
-def set_worker(session: Session, worker: str, labels: Mapping[str, str]) -> None:
-    """Find the requirement sets that a worker meets with its new labels."""
+def set_worker(session: Session, worker: WorkerRow) -> None:
+    """Find the requirement sets that a worker meets with its labels; none while it is drained."""
     sets = session.execute(select(_SETS.c.digest, _SETS.c.labels)).all()
-    met = {digest for digest, required in sets if meets(labels, required)}
-    had = set(session.scalars(select(_ROWS.c.requires).where(_ROWS.c.worker == worker)))
+    met = {digest for digest, required in sets if takes(worker, required)}
+    had = set(session.scalars(select(_ROWS.c.requires).where(_ROWS.c.worker == worker.name)))
     if lost := sorted(had - met):
-        gone = delete(_ROWS).where(_ROWS.c.worker == worker, _ROWS.c.requires == bindparam("set"))
+        gone = delete(_ROWS).where(
+            _ROWS.c.worker == worker.name, _ROWS.c.requires == bindparam("set")
+        )
         session.connection().execute(gone, [{"set": requires} for requires in lost])
     new = sorted(met - had)
     # A bound that holds whatever others are queueing at this moment; then what can be seen.
-    _insert(session, [(worker, requires) for requires in new], FIRST)
+    _insert(session, [(worker.name, requires) for requires in new], FIRST)
     for some in batched(new, MANY):
-        _correct(session, worker, some)
+        _correct(session, worker.name, some)
+
+
+def takes(worker: WorkerRow, required: Mapping[str, str]) -> bool:
+    """Return True if a worker may be given jobs that require these labels."""
+    return worker.drained_at is None and meets(worker.labels, required)
 
 
 def other_meets(on: Runner, requires: str, worker: str, since: datetime) -> bool:
@@ -245,16 +254,6 @@ def hides(row: Row[Any]) -> bool:
     if row.head is None:
         return False
     return row.rank is None or (row.rank, row.place) > (row.head_rank, row.head)
-
-
-def meets(has: Mapping[str, str] | None, required: Mapping[str, str]) -> bool:
-    """Return True if a worker's labels include all that jobs require; of GPUs more will do."""
-    has, rest = has or {}, dict(required)
-    asked = rest.pop(GPUS, "1")
-    offered = has.get(GPUS, "1")
-    numbers = asked.isdecimal() and offered.isdecimal()
-    enough = int(offered) >= int(asked) if numbers else offered == asked
-    return enough and rest.items() <= has.items()
 
 
 def _insert(session: Session, pairs: Sequence[tuple[str, str]], bound: Place) -> None:

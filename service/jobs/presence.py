@@ -21,14 +21,14 @@ time it is started again, and its machine too."""
 def watch(session: Session, now: datetime, *, heard: bool = True) -> None:
     """Write an event for each worker that was seen within a day and is silent, or is back.
 
-    Each is told once. While this service could not hear workers for long enough (not ``heard``),
-    none is lost.
+    Each is told once; one that is drained may be off. While this service could not hear workers for
+    long enough (not ``heard``), none is lost.
     """
     alone(session, "presence")
     lost = _told_as_lost(session)
     for row in session.scalars(select(WorkerRow).where(WorkerRow.last_seen_at > now - LATELY)):
         silent = row.last_seen_at < now - SILENCE
-        if silent and heard and row.name not in lost:
+        if silent and heard and row.drained_at is None and row.name not in lost:
             _tell(session, EventKind.WORKER_LOST, row, "was last heard of", now)
         elif not silent and row.name in lost:
             _tell(session, EventKind.WORKER_BACK, row, "is heard of again, last", now)

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from sqlalchemy import exists, func, select
 from sqlalchemy.orm import Session, aliased
 
-from benchmarks.contracts import JobSpec
+from benchmarks.contracts import JobSpec, meets
 from benchmarks.contracts.pins import pins_of
 from service.analysis.least_certain import UncertainLevel, least_certain, width_of
 from service.analysis.variance import NIGHT
@@ -20,7 +20,6 @@ from service.history.queries import COUNTED
 from service.history.ranking import LATELY
 from service.history.run_noise import spreads_of
 from service.jobs import heads
-from service.jobs.eligibility import meets
 from service.jobs.measured_commits import measured_of
 from service.jobs.requests import SubmissionRequest
 from service.models import (

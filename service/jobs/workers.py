@@ -11,11 +11,11 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FOLDER, Worker
 from service.database.session import insert_if_absent
-from service.errors import Conflict
+from service.errors import Conflict, NotFound
 from service.jobs import commit_ranges, eligibility, heads
 from service.models import WorkerRow
 from service.models.project_filter import revisions_seen
-from service.schemas.jobs import IntroducedWorker, WorkerView
+from service.schemas.jobs import Drain, IntroducedWorker, WorkerView
 
 _WORKERS = cast(Table, WorkerRow.__table__)
 _DEVICES = {"cuda", "cpu"}
@@ -65,7 +65,7 @@ def introduce(session: Session, worker: Worker, now: datetime) -> IntroducedWork
     row.heads = heads.kept(worker, row.heads or (), now)
     session.flush()
     if changed:
-        eligibility.set_worker(session, worker.name, labels)
+        eligibility.set_worker(session, row)
     if worker.listed is not None:
         commit_ranges.keep(session, worker.listed, now)
     asked = commit_ranges.asked_of(session, row)
@@ -75,6 +75,56 @@ def introduce(session: Session, worker: Worker, now: datetime) -> IntroducedWork
 def _is_another(known: Mapping[str, str], labels: Mapping[str, str]) -> bool:
     folders = known.get(FOLDER), labels.get(FOLDER)
     return None not in folders and folders[0] != folders[1]
+
+
+def drain(session: Session, name: str, reason: str, actor: str, now: datetime) -> WorkerView:
+    """Give a worker no further job, until it is resumed; it finishes what it has.
+
+    A job that was given just now, in a claim that this waits for, is what it has.
+
+    Raises:
+        NotFound: there is no such worker.
+        Conflict: it is drained already.
+    """
+    row = _locked(session, name)
+    if row.drained_at is not None:
+        raise Conflict(f"This worker is drained already, by {row.drained_by}; DELETE resumes it.")
+    row.drained_at, row.drained_by, row.drain_reason = now, actor, reason
+    return _given_jobs(session, row)
+
+
+def resume(session: Session, name: str) -> WorkerView:
+    """Give a drained worker jobs again.
+
+    Raises:
+        NotFound: there is no such worker, or it is not drained.
+    """
+    row = _locked(session, name)
+    if row.drained_at is None:
+        raise NotFound("This worker is not drained.")
+    row.drained_at = row.drained_by = row.drain_reason = None
+    return _given_jobs(session, row)
+
+
+def _locked(session: Session, name: str) -> WorkerRow:
+    eligibility.lock_pairs(session)
+    row = session.get(WorkerRow, name, with_for_update=True)
+    if row is None:
+        raise NotFound("There is no such worker; GET /api/v1/workers lists them.")
+    return row
+
+
+def _given_jobs(session: Session, row: WorkerRow) -> WorkerView:
+    session.flush()
+    eligibility.set_worker(session, row)
+    return _view(session, row)
+
+
+def drain_of(row: WorkerRow) -> Drain | None:
+    """Who drained a worker, when and why; None if nobody did."""
+    if row.drained_at is None:
+        return None
+    return Drain(actor=row.drained_by or "", reason=row.drain_reason or "", at=row.drained_at)
 
 
 def every(session: Session) -> list[WorkerView]:
@@ -98,5 +148,9 @@ def _view(session: Session, row: WorkerRow) -> WorkerView:
     has = row.revisions
     seen = None if has is None else revisions_seen(session, has)
     return WorkerView.of(
-        row, revisions=seen, warnings=row.warnings or [], targets=row.targets or {}
+        row,
+        revisions=seen,
+        warnings=row.warnings or [],
+        targets=row.targets or {},
+        drain=drain_of(row),
     )

@@ -112,20 +112,23 @@ class ServiceCollector(Collector):
         family = _gauge(
             "workers",
             "Workers of the last day: well; ill (an open finding, or warnings); away (unseen for a "
-            "minute)",
+            "minute); drained",
             "state",
         )
         bad = select(FindingRow.worker).where(
             FindingRow.kind == FindingKind.BAD_NODE, FindingRow.state.in_(ACTIVE)
         )
         slow = set(self._session.scalars(bad))
-        query = select(WorkerRow.name, WorkerRow.last_seen_at, WorkerRow.warnings)
-        counts = dict.fromkeys(("well", "ill", "away"), 0)
-        for name, seen_at, warnings in self._session.execute(
-            query.where(WorkerRow.last_seen_at > self._now - LATELY)
-        ):
-            away = seen_at <= self._now - PRESENT
-            counts["away" if away else "ill" if warnings or name in slow else "well"] += 1
+        counts = dict.fromkeys(("well", "ill", "away", "drained"), 0)
+        own = WorkerRow.name, WorkerRow.last_seen_at, WorkerRow.warnings, WorkerRow.drained_at
+        query = select(*own).where(WorkerRow.last_seen_at > self._now - LATELY)
+        for one in self._session.execute(query):
+            if one.drained_at is not None:
+                counts["drained"] += 1
+            elif one.last_seen_at <= self._now - PRESENT:
+                counts["away"] += 1
+            else:
+                counts["ill" if one.warnings or one.name in slow else "well"] += 1
         for state, count in counts.items():
             family.add_metric([state], count)
         yield family

@@ -1,6 +1,7 @@
 """Tables, a file per noun. Dimensions are data: no axis, metric or fingerprint key is a column."""
 
 from service.models.access import AuditEvent, BrowserSession, EnrolmentRow, TokenRow
+from service.models.annotations import AnnotationRow
 from service.models.bisections import BisectionRow
 from service.models.changes import AnalysisRow, ChangeRow, Exclusion, PendingAnalysis, SettledWindow
 from service.models.columns import NAMING, Base, ProjectOwned, UtcDateTime
@@ -39,6 +40,7 @@ from service.schemas.outbox import DeliveryState, EventKind
 __all__ = [
     "NAMING",
     "AnalysisRow",
+    "AnnotationRow",
     "ArtifactRow",
     "Attempt",
     "AuditEvent",

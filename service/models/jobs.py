@@ -31,6 +31,10 @@ class WorkerRow(Base):
     """Where the refs of its targets are, each with ``moved_at``: when the worker first told it."""
     heads_told_at: Mapped[datetime | None]
     """When it last told them, whether they had moved or not."""
+    drained_at: Mapped[datetime | None]
+    """Since when it is given no job, because somebody said so; its introductions leave it alone."""
+    drained_by: Mapped[str | None] = mapped_column(String(100))
+    drain_reason: Mapped[str | None] = mapped_column(String(500))
     first_seen_at: Mapped[datetime]
     last_seen_at: Mapped[datetime]
 

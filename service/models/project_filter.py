@@ -74,7 +74,7 @@ SHARED: frozenset[type[models.Base]] = frozenset(
     }
 )
 """What is of nobody in particular."""
-FOR_ALL: frozenset[type[models.Base]] = frozenset({models.ThresholdRow})
+FOR_ALL: frozenset[type[models.Base]] = frozenset({models.AnnotationRow, models.ThresholdRow})
 """What is of one project, or holds in all and is seen in each."""
 _BOUND = "project"
 """Where a session remembers to which project it is bound."""
@@ -142,10 +142,12 @@ def _criteria(project: str) -> Sequence[Any]:
     # The threshold of a series that is of no project holds for that series alone.
     of_all = and_(models.ThresholdRow.project == "", models.ThresholdRow.series_id.is_(None))
     seen = or_(models.ThresholdRow.project == project, of_all)
+    beside = models.AnnotationRow.project.in_(("", project))
     return (
         *criteria,
         *through,
         with_loader_criteria(models.ThresholdRow, seen, include_aliases=True),
+        with_loader_criteria(models.AnnotationRow, beside, include_aliases=True),
     )
 
 

@@ -130,6 +130,15 @@ class Submitted(SubmissionView):
     refuses them. It is told here only: later the suite may have other cases."""
 
 
+class Drain(Document):
+    """Somebody's word that a worker is given no job until it is resumed."""
+
+    actor: str
+    reason: str
+    """Empty: none was given."""
+    at: datetime
+
+
 class WorkerView(Document):
     """A worker, and when it was last heard of."""
 
@@ -143,6 +152,8 @@ class WorkerView(Document):
     """Whatever was wrong with its machine when it started."""
     targets: dict[str, str]
     """The repositories that it builds, each with what keeps it from knowing its refs; or empty."""
+    drain: Drain | None
+    """Null: it is given jobs."""
     first_seen_at: datetime
     last_seen_at: datetime
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,10 +13,12 @@ from builders import long_series as long
 from builders.served import Served, serving
 from playwright.sync_api import Page, expect
 
+from benchmarks.contracts import Worker
 from service.auth import local_token, token_store
 from service.auth.access_mode import Asked
 from service.auth.token_store import TokenRequest
 from service.database.session import now_of
+from service.jobs import workers
 from service.schemas.access import TokenKind
 from service.settings import Access
 
@@ -179,3 +182,66 @@ def test_a_page_whose_session_ended_asks_to_sign_in_again(
     assert asked == []
     sign_in(page, token(served, TokenKind.READ))
     expect(page).to_have_url(f"http://127.0.0.1:{served.port}/jobs?state=succeeded")
+
+
+def signed_in(new_page: NewPage, served: Served) -> Page:
+    page = new_page()
+    page.goto(link(served))
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+    return page
+
+
+MIDDLES = """all => all.map((one) => one.getBoundingClientRect())
+  .map((place) => (place.top + place.bottom) / 2)"""
+
+
+def test_the_bar_is_one_line_for_whoever_is_signed_in(new_page: NewPage, served: Served) -> None:
+    page = signed_in(new_page, served)
+    apart: dict[int, float] = {}
+    for width in (1280, 1152, 1024, 993):
+        page.set_viewport_size({"width": width, "height": 800})
+        middles = page.locator(".bar > div > *:visible").evaluate_all(MIDDLES)
+        apart[width] = max(middles) - min(middles)
+    assert max(apart.values()) < 5, apart
+    expect(page.get_by_role("button", name="Theme: System")).to_be_visible()
+    expect(page.get_by_role("link", name="Throughline", exact=True)).to_be_visible()
+
+
+def test_whoever_is_signed_in_drains_a_worker_with_one_field(
+    new_page: NewPage, served: Served
+) -> None:
+    with served.app.state.database.writing() as session:
+        workers.introduce(session, Worker(name="gpu-a"), now_of(session))
+    page = signed_in(new_page, served)
+    page.goto("/workers")
+    row = page.get_by_role("row", name="gpu-a")
+    row.get_by_text("Drain", exact=True).click()
+    expect(row.get_by_role("textbox")).to_have_count(1)
+    row.get_by_label("Reason").fill("fan broken")
+    with served.app.state.database.writing() as session:
+        workers.introduce(session, Worker(name="gpu-b"), now_of(session))
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # the list is renewed
+    other = page.get_by_role("row", name="gpu-b")
+    other.get_by_text("Drain", exact=True).click()
+    expect(other.get_by_role("button")).to_be_enabled()
+    row.get_by_role("button").click()
+    expect(row).to_contain_text(re.compile("drained by .+, just now: fan broken"))
+    row.get_by_role("button", name="Resume").click()
+    expect(row.get_by_text("Drain", exact=True)).to_be_visible()
+
+
+def test_whoever_is_signed_in_annotates_a_revision_with_one_field(
+    new_page: NewPage, served: Served
+) -> None:
+    page = signed_in(new_page, served)
+    page.goto(f"/series/{long.SERIES}")
+    page.get_by_label("What happened").fill("new data loader")
+    page.get_by_label("At revision").select_option(long.revision_of(2))
+    page.get_by_role("button", name="Annotate").click()
+    row = page.get_by_role("row", name="new data loader")
+    expect(row).to_contain_text(long.revision_of(2))
+    page.locator(".plot .annotation", has_text="✎1").hover()
+    expect(page.locator(".plot .hoverlayer")).to_contain_text("new data loader")
+    row.get_by_role("button", name="Remove").click()
+    expect(page.get_by_role("row", name="new data loader")).to_have_count(0)

@@ -125,13 +125,18 @@ def imported(plant: Planter) -> list[str]:
     return list(answer["series"])
 
 
-def store(client: TestClient, finding: str) -> Stored:
-    plant = Planter(client)
+def introduce_a_drained_worker(plant: Planter) -> None:
     head = {"target": "ours", "ref": "refs/heads/main", "commit": "0" * 40, "at": SOME_TIME}
     between = [{"commit": "2" * 40, "at": SOME_TIME}]
     listed = {"good": "1" * 40, "bad": "2" * 40, "commits": between}
     stranger = {"name": "stranger", "labels": {}, "heads": [head], "listed": listed}
     plant.send("PUT /api/v1/workers/{name}", stranger, name="stranger")
+    plant.send("PUT /api/v1/workers/{name}/drain", {}, name="stranger")
+
+
+def store(client: TestClient, finding: str) -> Stored:
+    plant = Planter(client)
+    introduce_a_drained_worker(plant)
     submitting, single = plant.hand("s1", SUBMIT), plant.hand("s2", JOB)
 
     plant.send(JOB, a_job("r1"))
@@ -160,6 +165,7 @@ def store(client: TestClient, finding: str) -> Stored:
     plant.send(f"POST {FINDING}/actions", {"action": "acknowledge"}, finding_id=finding)
     plant.send("PUT /api/v1/schedules/{name}", {"cron": "0 3 * * *", "suite": "smoke"}, name="mine")
     plant.send("PUT /api/v1/thresholds", {"workload": "unet", "least_effect": 0.03})
+    plant.send("POST /api/v1/annotations", {"revision": "r1"})
     sides = {"case": a_job("r6")["case"], "baseline": "r1", "contender": "r2"}
     compared = plant.send("POST /api/v1/comparisons", sides)
     commits = [{"revision": "r1"}, {"revision": "r2"}]

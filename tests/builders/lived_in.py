@@ -206,6 +206,9 @@ def _opinions(client: TestClient, database: Database) -> None:
         chosen = {"least_effect": size, "metric": "throughput", "reason": "noise", "actor": "ada"}
         answer = client.put(f"{API}/thresholds", json=chosen)
         assert answer.status_code == 200, answer.text
+    for about in ({"revision": "r1"}, {"at": "2026-01-15T00:00:00Z"}):
+        note = about | {"text": "moved to rack 4", "actor": "ada"}
+        assert client.post(f"{API}/annotations", json=note).status_code == 201
     undone = client.delete(f"{API}/results/{results[1]}/exclusion", params={"actor": "ada"})
     assert undone.status_code == 200
 

@@ -396,6 +396,43 @@ def test_schedules_are_set_listed_fired_and_forgotten(service: str, throughline:
     assert again.stderr.count("\n") == 1
 
 
+@pytest.mark.usefixtures("worker")
+def test_a_worker_is_drained_and_resumed(throughline: Run) -> None:
+    eventually(lambda: "here" in throughline("workers", "list").stdout)
+    order = ["workers", "drain", "here", "--reason", "fan broken", "--as", "ada"]
+    assert throughline(*order).stdout == "here is drained by ada: fan broken.\n"
+    assert "drained by ada: fan broken" in throughline("workers", "list").stdout
+    waits = throughline(*MINE, "-r", "drained")
+    assert "It will wait. No worker can take this job: here is drained by ada" in waits.stderr
+    job = told(throughline("jobs", "list", "--state", "queued", "--json"))["items"][0]["id"]
+    assert "here is drained by ada: fan broken." in throughline("jobs", "show", job).stdout
+    assert throughline("jobs", "cancel", job).returncode == Exit.OK
+    assert throughline("workers", "resume", "here").stdout == "here is given jobs again.\n"
+    assert throughline("workers", "resume", "here").returncode == Exit.USAGE
+    [here] = [
+        one
+        for one in told(throughline("workers", "list", "--json"))["items"]
+        if one["name"] == "here"
+    ]
+    assert here["drain"] is None
+
+
+def test_histories_are_annotated(service: str, throughline: Run) -> None:
+    assert throughline("annotate", "list").stdout == "Nobody has written anything.\n"
+    told(throughline("submit", "unet", "-r", "annotated", "--require", "pool=none", "--json"))
+    named = throughline("annotate", "revision", "annotated", "new loader", "--as", "ada")
+    assert re.search(r"annotated +new loader +ada", named.stdout)
+    order = ["annotate", "date", "2026-11-20T14:30", "moved to rack 4", "--project", "red"]
+    dated = told(throughline(*order, "--json"))
+    assert (dated["at"], dated["project"]) == ("2026-11-20T14:30:00Z", "red")
+    listed = throughline("annotate", "list").stdout
+    assert "moved to rack 4 (project red)" in listed
+    for one in told(throughline("annotate", "list", "--json"))["items"]:
+        assert throughline("annotate", "remove", one["id"]).returncode == Exit.OK
+    assert throughline("annotate", "remove", dated["id"]).returncode == Exit.USAGE
+    assert throughline("annotate", "revision", "nowhere", "text").returncode == Exit.USAGE
+
+
 def test_thresholds_are_set_listed_and_removed(service: str, throughline: Run) -> None:
     order = ["thresholds", "set", "3%", "--workload", "unet", "--why", "noisy", "--as", "ada"]
     made = told(throughline(*order, "--json"))

@@ -10,8 +10,7 @@ import psutil
 import pytest
 from pydantic import ValidationError
 
-from benchmarks.contracts import Case, JobSpec
-from service.jobs.eligibility import meets
+from benchmarks.contracts import Case, JobSpec, meets
 from tests.worker.miniature import eventually
 from tests.worker.test_with_the_real_service import (  # noqa: F401 - fixtures
     real,

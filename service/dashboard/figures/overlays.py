@@ -13,7 +13,8 @@ from benchmarks.catalog.metrics import metric
 from service.dashboard.figures import frame
 from service.dashboard.figures.places import XAxis
 from service.dashboard.figures.points import parted, shortened
-from service.dashboard.figures.segments import Step
+from service.dashboard.figures.segments import Step, annotation_marks
+from service.schemas.annotations import AnnotationView
 from service.schemas.series import Series, SeriesPoint
 from service.wording import formats
 
@@ -84,6 +85,8 @@ class Scene:
     """Revisions in their order, if that is what the horizontal axis shows."""
     marks: Sequence[tuple[SeriesPoint, SeriesPoint, str]] = ()
     """Between which points an environment changed for all, and what changed."""
+    annotations: Sequence[AnnotationView] = ()
+    """What people wrote."""
     names: Mapping[str, str] = field(default_factory=dict)
     """Of the series, by id."""
     titles: Mapping[str, str] = field(default_factory=dict)
@@ -123,7 +126,7 @@ def explored(lines: Sequence[Drawn], scene: Scene, name: str = "") -> frame.Figu
         axes = _axes(number) if scene.panels else {}
         data += [trace | axes for trace in _traces(group, factors, scene, place)]
         layout["yaxis" + _suffix(number)] = frame.value_axis(title, fixedrange=True)
-    layout |= _marks(scene, place)
+    layout |= _marks(scene, place, lines)
     if scene.panels:
         layout = _in_panels(layout, shown, scene)
     return {"data": data, "layout": layout, "config": frame.CONFIG}
@@ -344,12 +347,19 @@ def _hover(point: SeriesPoint, line: Drawn, scene: Scene) -> str:
     return "<br>".join(filter(None, said))
 
 
-def _marks(scene: Scene, place: Callable[[SeriesPoint], str | int]) -> frame.Figure:
-    """Upright lines where an environment changed for all."""
+def _marks(
+    scene: Scene, place: Callable[[SeriesPoint], str | int], drawn: Sequence[Drawn]
+) -> frame.Figure:
+    """Upright lines where an environment changed for all, or somebody wrote something."""
     shapes, notes = [], []
     for _, after, said in scene.marks:
         shapes.append(frame.upright(place(after), "var(--mark)", 1.5, dash="dot"))
         notes.append(frame.label(place(after), frame.literal(said), "var(--mark)", 11))
+    points = [point for one in drawn for point in one.series.points]
+    points.sort(key=lambda point: point.revision_at)
+    lines, signs = annotation_marks(scene.annotations, points, scene.order)
+    shapes += lines
+    notes += signs
     return {"shapes": shapes, "annotations": [] if scene.panels else notes}
 
 

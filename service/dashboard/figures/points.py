@@ -15,6 +15,7 @@ from service.dashboard.figures.segments import (
     MOST_LABELS,
     Analysed,
     EnvironmentMark,
+    annotation_marks,
     drawn,
     place_of,
 )
@@ -51,6 +52,8 @@ def history(series: Series, view: View = ALL, analysed: Analysed = UNANALYSED) -
     excluded = [point for point in kept if point.excluded]
     disturbed = [point for point in kept if point.disturbed and not point.excluded]
     marks, notes = _environment_marks(analysed.environments, points, place)
+    order = place.full_names if view.x == "order" else ()
+    lines, signs = annotation_marks(analysed.annotations, points, order)
     levels, labels = drawn(points, analysed, place, factor)
     title = f"{metric(series.metric).title}, {frame.literal(label)}"
     return {
@@ -63,8 +66,8 @@ def history(series: Series, view: View = ALL, analysed: Analysed = UNANALYSED) -
         "layout": frame.frame(
             place.axis(view),
             frame.value_axis(title, **_value_range(points, factor, view)),
-            shapes=[*marks, *levels],
-            annotations=[*notes, *labels],
+            shapes=[*marks, *lines, *levels],
+            annotations=[*notes, *signs, *labels],
             showlegend=False,
         )
         | ({"margin": MARGIN} if labels else {}),

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import pairwise
 from statistics import median
+from textwrap import wrap
 from urllib.parse import quote
 
 from service.dashboard.figures import frame
 from service.dashboard.figures.places import Places
+from service.schemas.annotations import AnnotationView
 from service.schemas.series import SeriesPoint
 from service.wording import formats
 
 MOST_LABELS = 30
 """More changes than this are marked without a label each, which nobody could read."""
+WRAPPED = 60
+"""Characters of a line of an annotation that a hover shows."""
 ROW = 16
 """Height in pixels of a row of labels above a chart."""
 MARGIN: frame.Figure = {"l": 8, "r": 12, "t": frame.TOOLS + 20 + ROW, "b": 8}
@@ -61,6 +65,41 @@ class Analysed:
     """Why results do not count, by their ids."""
     environments: tuple[EnvironmentMark, ...] = ()
     """Where the environment changed."""
+    annotations: Sequence[AnnotationView] = ()
+    """What people wrote about it, the earliest first."""
+
+
+def annotation_marks(
+    annotations: Sequence[AnnotationView], points: Sequence[SeriesPoint], order: Sequence[str]
+) -> tuple[list[frame.Figure], list[frame.Figure]]:
+    """The lines of what people wrote, and their signs at the foot of a chart, which hold the text.
+
+    Args:
+        annotations: in their order; the last `MOST_LABELS` are drawn.
+        points: of the chart, in the order of their revisions.
+        order: the revisions along the axis; empty where it shows time.
+    """
+    first = max(len(annotations) - MOST_LABELS, 0)
+    lines, signs = [], []
+    for number, one in enumerate(annotations[first:], start=first + 1):
+        x = _spot_of(one, points, order)
+        text = "<br>".join(map(frame.literal, wrap(one.text, WRAPPED)))
+        place = {"y": 0, "yanchor": "bottom", "xanchor": "left", "hovertext": text}
+        lines.append(frame.upright(x, "var(--accent)", 1, dash="dash"))
+        signs.append(frame.label(x, f"✎{number}", "var(--accent)", 12, **place))
+    return lines, signs
+
+
+def _spot_of(
+    one: AnnotationView, points: Sequence[SeriesPoint], order: Sequence[str]
+) -> str | float:
+    """At its time or revision; else between the revisions around it."""
+    if not order:
+        return one.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    if one.revision in order:
+        return order.index(one.revision)
+    after = bisect_right(points, one.at, key=lambda point: point.revision_at)
+    return order.index(points[after - 1].revision) + 0.5 if after else -0.5
 
 
 def place_of(points: Sequence[SeriesPoint], step: Step) -> int:

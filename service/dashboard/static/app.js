@@ -31,7 +31,8 @@
     if (!button) return;
     const names = Object.keys(THEMES);
     const label = () => {
-      button.textContent = `Theme: ${THEMES[storedTheme()]}`;
+      button.title = `Theme: ${THEMES[storedTheme()]}`;
+      button.querySelector("[data-theme-name]").textContent = button.title;
     };
     button.hidden = false;
     label();
@@ -239,6 +240,7 @@
     document.addEventListener("htmx:after:swap", () => {
       const shown = document.querySelector("[data-live]")?.getAttribute("hx-get");
       if (shown) history.replaceState(null, "", shown + location.hash); // the filter in force
+      prepareActing(); // of a worker that has come, say
     });
   }
 
@@ -404,7 +406,8 @@
   }
 
   function prepareActing(part = document) {
-    for (const form of part.querySelectorAll("form[data-send]")) {
+    for (const form of part.querySelectorAll("form[data-send]:not([data-ready])")) {
+      form.dataset.ready = "yes";
       form.querySelector("[data-enabled]").disabled = false;
       for (const input of form.querySelectorAll("[data-actor]")) input.value ||= storedActor();
       form.addEventListener("submit", (event) => {

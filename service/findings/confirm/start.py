@@ -306,7 +306,9 @@ def _workers(
     """
     has = select(models.Point.worker).where(models.Point.series_id == suspicion.series.id)
     query = select(models.WorkerRow.name, models.WorkerRow.revisions).where(
-        models.WorkerRow.name.in_(has), models.WorkerRow.last_seen_at > now - LATELY
+        models.WorkerRow.name.in_(has),
+        models.WorkerRow.last_seen_at > now - LATELY,
+        models.WorkerRow.drained_at.is_(None),
     )
     here = {name: has for name, has in session.execute(query.order_by(models.WorkerRow.name))}  # noqa: C416
     apart = worker_choice.able(here, suspicion.last_good, suspicion.first_bad)

@@ -39,16 +39,21 @@ def one_job_per_device(session: Session) -> Iterator[Breach]:
 
 
 def eligible_workers(session: Session) -> Iterator[Breach]:
-    """11: a worker has a row for each label set that it meets, and no row hides a job from it."""
+    """11: a worker has a row for each label set that it meets, and no row hides a job from it.
+
+    One that is drained has no row.
+    """
     sets = session.execute(select(LabelSet.digest, LabelSet.labels)).all()
-    for worker, labels in session.execute(select(WorkerRow.name, WorkerRow.labels)).all():
+    for one in session.scalars(select(WorkerRow)).all():
+        worker = one.name
         rows = eligibility.sets_of(session, worker)
         has = {row.requires for row in rows}
-        met = {name for name, required in sets if eligibility.meets(labels, required)}
+        met = {name for name, required in sets if eligibility.takes(one, required)}
         for name in sorted(met - has):
             yield Breach(ROWS, f"eligibilities {name}", f"Worker {worker} meets it and has no row.")
         for name in sorted(has - met):
-            yield Breach(ROWS, f"eligibilities {name}", f"Worker {worker} does not meet it.")
+            sentence = f"Worker {worker} does not meet it, or is drained."
+            yield Breach(ROWS, f"eligibilities {name}", sentence)
         for row in rows:
             if eligibility.hides(row):
                 sentence = f"It hides job {row.head} from worker {worker}."

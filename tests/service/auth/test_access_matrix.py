@@ -103,6 +103,8 @@ TABLE: dict[str, Row] = {
     "POST /jobs/{job_id}/cancel": one(),
     "PUT /workers/{name}": Row(200, 200, 200, {"foreign": 403, "missing": 403}),
     "GET /workers": Row(),
+    "PUT /workers/{name}/drain": Row(200, 200, 404, shared=True),
+    "DELETE /workers/{name}/drain": Row(200, 200, 404, shared=True),
     "POST /leases": Row(204, 204, 404, {"foreign": 403, "missing": 403}),
     "POST /jobs/{job_id}/attempts/{number}/start": Row(204, 204, 409, FENCED),
     "POST /jobs/{job_id}/attempts/{number}/heartbeat": Row(200, 200, 409, FENCED),
@@ -135,6 +137,9 @@ TABLE: dict[str, Row] = {
     "GET /thresholds": Row(),
     "PUT /thresholds": Row(),
     "DELETE /thresholds/{threshold_id}": one(204),
+    "GET /annotations": Row(),
+    "POST /annotations": Row(201),
+    "DELETE /annotations/{annotation_id}": one(204),
     "GET /environments/{digest}": Row(200, 200, 404, shared=True),
     "GET /changes": Row(),
     "POST /comparisons": Row(201),
@@ -181,6 +186,8 @@ BEYOND_READING = {
         "POST /submissions",
     },
     "triage": {
+        "POST /annotations",
+        "DELETE /annotations/{annotation_id}",
         "POST /findings/{finding_id}/actions",
         "PATCH /findings/{finding_id}",
         "DELETE /results/{result_id}/exclusion",
@@ -195,6 +202,8 @@ BEYOND_READING = {
         "DELETE /schedules/{name}",
         "DELETE /thresholds/{threshold_id}",
         "PUT /thresholds",
+        "PUT /workers/{name}/drain",
+        "DELETE /workers/{name}/drain",
         "PUT /schedules/{name}",
         "GET /audit",
         "POST /outbox/tests",
@@ -303,11 +312,18 @@ class World:
             "comparison_id": self._made("/comparisons", comparison, who)["id"],
             "name": f"{thing}-nightly",
             "threshold_id": self._threshold(thing),
+            "annotation_id": self._annotation(thing),
         }
 
     def _threshold(self, thing: str) -> str:
         wanted = THRESHOLD | {"project": PROJECTS[thing]}
         return str(self._made("/thresholds", wanted, method="PUT")["id"])
+
+    def _annotation(self, thing: str) -> str:
+        """What somebody wrote in a project; and in none, about a revision that is the foreign's."""
+        about = {"text": f"of {thing}", "revision": REVISIONS[thing]}
+        self._made("/annotations", about)
+        return str(self._made("/annotations", about | {"project": PROJECTS[thing]})["id"])
 
     def _schedule(self, thing: str) -> None:
         wanted = SCHEDULE | {"project": PROJECTS[thing]}
@@ -385,12 +401,13 @@ class World:
         absent = dict.fromkeys(
             (
                 *("submission_id", "job_id", "result_id", "series_id", "comparison_id"),
-                *("bisection_id", "finding_id", "threshold_id", "delivery_id"),
+                *("bisection_id", "finding_id", "threshold_id", "delivery_id", "annotation_id"),
             ),
             ABSENT,
         ) | {
             "digest": "0" * 64,
-            "name": "none",
+            # Another call introduces the missing worker.
+            "name": "nobody" if path.endswith("/drain") else "none",
             "number": "1",
             "token_id": "0" * 16,
             "sink": "none",
@@ -409,16 +426,23 @@ class World:
             ids |= {"job_id": lease.job_id, "number": str(lease.attempt), "secret": lease.secret}
         if path.startswith("/tokens/"):
             ids["token_id"] = self.doorman.make("read").id
-        if path.startswith("/schedules/"):
-            self._schedule(thing)
-        if path.startswith("/thresholds/"):
-            self._threshold(thing)
+        ids |= self._remade(path, thing)
         if path.startswith("/outbox/"):
             ids["delivery_id"] = self._dead_letter()
         if path.endswith("/actions"):
             with self.doorman.database.writing() as session:
                 session.execute(update(FindingRow).values(state="open"))
         return ids
+
+    def _remade(self, path: str, thing: str) -> dict[str, str]:
+        """Make again what a call before this one may have deleted."""
+        if path.startswith("/schedules/"):
+            self._schedule(thing)
+        if path.startswith("/thresholds/"):
+            self._threshold(thing)
+        if path.startswith("/annotations/"):
+            return {"annotation_id": self._annotation(thing)}
+        return {}
 
     def _dead_letter(self) -> str:
         with self.doorman.database.writing() as session:
@@ -452,6 +476,8 @@ class World:
             "PATCH /findings/{finding_id}": {"actor": "ann", "note": "seen"},
             "PUT /schedules/{name}": SCHEDULE,
             "PUT /thresholds": THRESHOLD,
+            "POST /annotations": {"text": "a note", "revision": "r1"},
+            "PUT /workers/{name}/drain": {"reason": "fan broken"},
             "POST /tokens": {"kind": "read", "name": "wall"},
             "POST /enrolments": {"worker": "w3"},
             "POST /outbox/tests": {"sink": "ci"},

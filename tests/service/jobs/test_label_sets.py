@@ -169,14 +169,18 @@ def test_a_claim_for_a_gpu_looks_at_no_other_worker(database: Database) -> None:
 def expected(session: Session, worker: str, now: datetime) -> list[str]:
     """The jobs that a claim may be given, found by looking at everything; empty for none.
 
-    Sets go by their first open job. A job that this worker let go waits one lease for another.
+    Sets go by their first open job. A job that this worker let go waits one lease for another. One
+    that is drained gets none, and nothing waits for it.
     """
-    has = session.get_one(WorkerRow, worker).labels
+    own_row = session.get_one(WorkerRow, worker)
+    if own_row.drained_at is not None:
+        return []
+    has = own_row.labels
     long_ago = now - TERMS.lease
     others = [
         row.labels
         for row in session.scalars(select(WorkerRow).where(WorkerRow.last_seen_at > long_ago))
-        if row.name != worker
+        if row.name != worker and row.drained_at is None
     ]
     let_go = set(
         session.execute(
@@ -216,8 +220,8 @@ class Everybody:
 
     def step(self) -> None:
         self.now += timedelta(seconds=self.random.choice((0, 1, 30)))
-        what = (self.put, self.claim, self.claim, self.end, self.change, self.cancel, self.sweep)
-        self.random.choices(what, (6, 6, 6, 3, 1, 1, 1))[0]()
+        what = (self.put, self.claim, self.end, self.change, self.drain, self.cancel, self.sweep)
+        self.random.choices(what, (6, 12, 3, 1, 1, 1, 1))[0]()
         self.session.expire_all()
 
     def put(self) -> None:
@@ -257,6 +261,13 @@ class Everybody:
         name = self.random.choice(list(self.workers))
         self.workers[name] = self._labels()
         self._introduce(name)
+
+    def drain(self) -> None:
+        name = self.random.choice(list(self.workers))
+        if self.session.get_one(WorkerRow, name).drained_at is None:
+            workers.drain(self.session, name, "", "ada", self.now)
+        else:
+            workers.resume(self.session, name)
 
     def cancel(self) -> None:
         jobs = self.session.scalars(select(Job.id).where(Job.state == JobState.QUEUED)).all()

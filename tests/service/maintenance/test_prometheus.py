@@ -40,6 +40,7 @@ NAMES = {
     "series_value",
     "series_measured_timestamp_seconds",
 }
+WORKERS = ("well", "ill", "away", "drained")
 
 
 def scraped(client: TestClient, **headers: str) -> dict[str, Values]:
@@ -65,7 +66,7 @@ def test_an_empty_service_has_every_metric(client: TestClient) -> None:
     assert set(found) == NAMES
     assert found["leases"] == {(): 0.0}
     assert found["findings"]["regression", "open"] == 0.0
-    assert found["workers"] == {("well",): 0.0, ("ill",): 0.0, ("away",): 0.0}
+    assert found["workers"] == {(state,): 0.0 for state in WORKERS}
 
 
 def test_the_queue_is_counted_by_what_it_requires(
@@ -109,7 +110,9 @@ def test_leases_have_an_age_and_an_end(
     assert 3600.0 <= late["lease_oldest_seconds"][()] < 3660.0
 
 
-def test_workers_are_well_ill_or_away(client: TestClient, hand: Hand, database: Database) -> None:
+def test_workers_are_well_ill_away_or_drained(
+    client: TestClient, hand: Hand, database: Database
+) -> None:
     assert scraped(client)["workers"]["well",] == 1.0
     with database.writing() as session:
         session.execute(update(WorkerRow).values(warnings=["no persistence mode"]))
@@ -118,6 +121,9 @@ def test_workers_are_well_ill_or_away(client: TestClient, hand: Hand, database: 
         with database.writing() as session:
             session.execute(update(WorkerRow).values(last_seen_at=now_of(session) - age))
         assert scraped(client)["workers"]["away",] == away
+    hand.introduce()
+    assert client.put("/api/v1/workers/w1/drain", json={}).is_success
+    assert scraped(client)["workers"] == {(state,): float(state == "drained") for state in WORKERS}
 
 
 def test_the_outbox_tells_its_lag_and_its_dead(

@@ -1,0 +1,62 @@
+"""The routes of annotations: what people write beside the histories."""
+
+from __future__ import annotations
+
+from benchmarks.contracts import Contract, Moment, Name, Revision
+from service.api.dependencies import Caller, Cursor, DatabaseSession, Id, Limit, Now
+from service.api.findings import Actor
+from service.api.openapi import problems
+from service.api.results import Reason
+from service.api.router import noun
+from service.auth import audit
+from service.auth.permissions import Permission, needs
+from service.history import annotation_table
+from service.schemas.annotations import AnnotationView
+from service.schemas.jobs import Listing
+
+router = noun("/annotations", "annotations")
+
+
+class AnnotationRequest(Contract):
+    """A sentence beside the histories, about a revision or about a time."""
+
+    text: Reason
+    revision: Revision | None = None
+    """Its name, or the beginning of it."""
+    at: Moment | None = None
+    project: Name | None = None
+    """Null: it is shown in all projects."""
+    actor: Actor | None = None
+    """Null: whoever the token is of."""
+
+
+@router.get("")
+@needs(Permission.READ)
+def list_annotations(
+    session: DatabaseSession, cursor: Cursor = None, limit: Limit = 50
+) -> Listing[AnnotationView]:
+    """List what people wrote beside the histories, the newest first."""
+    return Listing.of(annotation_table.list_annotations(session, after=cursor, limit=limit))
+
+
+@router.post("", status_code=201)
+@needs(Permission.TRIAGE)
+def add_annotation(
+    request: AnnotationRequest, session: DatabaseSession, now: Now, caller: Caller
+) -> AnnotationView:
+    """Write beside the histories of a project, or of all, at a `revision` or at a time.
+
+    Pages mark it on charts, and files of points have it beside the point that it comes before.
+    """
+    about = request.model_dump(include={"revision", "at", "project"})
+    actor = request.actor or caller.name
+    made = annotation_table.add(session, request.text, actor, now, **about)
+    audit.made(session, made.id)
+    return made
+
+
+@router.delete("/{annotation_id}", status_code=204, responses=problems(404))
+@needs(Permission.TRIAGE)
+def remove_annotation(annotation_id: Id, session: DatabaseSession) -> None:
+    """Remove an annotation."""
+    annotation_table.remove(session, annotation_id)
