@@ -136,7 +136,8 @@ def _is_of_one_revision(change: Candidate, drift: Sequence[Candidate]) -> bool:
     least = min(abs(point.effect_low), abs(point.effect_high))
     begun = min(one.rank for one in drift)
     farthest = max(abs(one.placed.change.effect) for one in drift)
-    return least * (change.rank - begun + 1) <= farthest
+    passed = change.rank - begun + 1
+    return passed > 0 and least * passed <= farthest
 
 
 def _is_late(history: SeriesHistory, change: Candidate) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
@@ -20,9 +20,11 @@ from service.analysis.statement import Statement, state
 from service.findings import lifecycle
 from service.findings.gather_evidence import NEIGHBOURS, cell_of
 from service.findings.rules import ACTIVE
-from service.history.failing import METRIC, CaseFailure, FailureRun, GoodPoint
+from service.history.failing import METRIC, CaseFailure, FailureRun, GoodPoint, failures_since
+from service.history.failing import REMEMBERED as FOLLOWED
 from service.history.queries import COUNTED, name_of
-from service.models import FindingRow, FindingState, Point, Revision, SeriesRow
+from service.history.ranking import case_id
+from service.models import FindingRow, FindingState, Point, ResultRow, Revision, SeriesRow
 from service.schemas.findings import Cause, Certainty, FindingKind
 
 REMEMBERED = 500
@@ -102,7 +104,8 @@ def _tells(row: FindingRow, run: FailureRun) -> bool:
         return run.series_id in row.measured["failing"]
     if row.state == FindingState.RESOLVED:
         return run.newest.received_at <= row.closed_at
-    return run.good[0].received_at <= row.closed_at
+    good = run.good[0]
+    return good.revision_at < row.first_bad_at or good.received_at <= row.closed_at
 
 
 def _together(news: Iterable[FailureRun]) -> list[tuple[Breakage, list[FailureRun]]]:
@@ -157,43 +160,74 @@ def _join(
     """Add cases to a finding, without another alert."""
     names = ", ".join(run.first.case_key for run in group)
     lifecycle.record(session, row.id, "join", now, detail=names)
-    _say(session, row, breakage, [*(by_series[one] for one in row.measured["failing"]), *group])
+    failing = row.measured["failing"]
+    known = [*_alike(row, by_series, failing), *group]
+    _say(session, row, breakage, known, [*failing, *(run.series_id for run in group)])
 
 
 def _follow(
     session: Session, row: FindingRow, by_series: Mapping[str, FailureRun], now: datetime
 ) -> None:
     """Close a finding once none of its cases fails as it says, or name those that still do."""
-    failing, (status,) = row.measured["failing"], row.measured["status"]
-    runs = [by_series[one] for one in failing if one in by_series]
-    still = [run for run in runs if run.first.status == status]
+    failing = row.measured["failing"]
+    ends = {one: _end_of(session, row, one, by_series.get(one)) for one in failing}
+    still = [one for one in failing if not ends[one]]
     if not still:
-        said = "fails in another way now" if runs else _since_when_well(session, row)
+        said = ends[failing[0]]
         lifecycle.act(session, row.id, "resolve", lifecycle.SYSTEM_ACTOR, now, detail=said)
-    elif len(still) < len(failing):
-        _say(session, row, _breakage_of(session, row), still)
+    elif len(still) < len(failing) and (group := _alike(row, by_series, still)):
+        _say(session, row, _breakage_of(session, row), group, still)
 
 
-def _since_when_well(session: Session, row: FindingRow) -> str:
+def _alike(
+    row: FindingRow, by_series: Mapping[str, FailureRun], series: Iterable[str]
+) -> list[FailureRun]:
+    """Give the runs of some cases that fail as a finding says, without one that strayed once."""
+    runs = (by_series[one] for one in series if one in by_series)
+    return [run for run in runs if [run.first.status] == row.measured["status"]]
+
+
+def _end_of(session: Session, row: FindingRow, series_id: str, run: FailureRun | None) -> str:
+    """Say why a case does not fail any more as a finding says; empty while it does.
+
+    One that is not measured any longer fails still: nothing says otherwise.
+    """
+    if run is not None:
+        other = [run.first.status] != row.measured["status"] and run.again
+        return "fails in another way now" if other else ""
+    later = or_(Point.revision_at > row.first_bad_at, Point.measured_at > row.opened_at)
     query = (
         select(Point.revision)
-        .where(Point.series_id.in_(row.measured["failing"]), Point.excluded.is_(False))
-        .where(Point.revision_at >= row.first_bad_at)
+        .where(Point.series_id == series_id, Point.excluded.is_(False))
+        .where(Point.revision_at >= row.first_bad_at, later)
         .order_by(Point.revision_at.desc(), Point.measured_at.desc())
         .limit(1)
     )
-    passed = session.scalars(query).first()
-    return f"gives results again at {passed}" if passed else "none of its failures counts now"
+    if passed := session.scalars(query).first():
+        return f"gives results again at {passed}"
+    return "" if _counts(session, row, series_id) else "none of its failures counts now"
+
+
+def _counts(session: Session, row: FindingRow, series_id: str) -> bool:
+    """Return True if a failure of a case that a finding rests on still counts."""
+    series = session.get_one(SeriesRow, series_id)
+    which = ResultRow.case_key == series.case_key, ResultRow.status.in_(row.measured["status"])
+    failures = failures_since(session, row.opened_at - FOLLOWED, *which)
+    case = case_id(series.case_key, series.project, series.comparability)
+    return any(one.case == case and one.revision_at >= row.first_bad_at for one in failures)
 
 
 def _say(
-    session: Session, row: FindingRow, breakage: Breakage, group: Sequence[FailureRun]
-) -> None:  # fmt: skip
-    """Say again what a finding is, of the cases that fail now."""
+    session: Session,
+    row: FindingRow,
+    breakage: Breakage,
+    group: Sequence[FailureRun],
+    failing: Sequence[str],
+) -> None:
+    """Say again what a finding is, by what is known of the cases that are ``failing`` now."""
     cause, says = _account(session, breakage, group)
-    failing = [run.series_id for run in group]
     series = list(dict.fromkeys([*row.measured["series"], *failing]))
-    measured = row.measured | {"series": series, "failing": failing}
+    measured = row.measured | {"series": series, "failing": list(failing)}
     lifecycle.restate(session, row, says, cause=cause, measured=measured, **breakage.columns)
 
 

@@ -60,6 +60,8 @@ def _show(
     histories: Histories, row: FindingRow, about: Sequence[Candidate], analysed: Collection[str]
 ) -> Iterator[str]:
     others = _others(histories, about, analysed)
+    if not others and not any(one.series.id in analysed for one in about):
+        return
     if moves_on(histories, row, about):
         yield from (one.series.id for one in about if one.series.id in analysed)
         yield from (history.series.id for history in others)
@@ -92,7 +94,7 @@ def _grow(histories: Histories, finding_id: str, ids: Sequence[str], now: dateti
     session = histories.session
     row = session.get_one(FindingRow, finding_id, populate_existing=True)
     about = members(session, row)
-    if moves_on(histories, row, about):
+    if row.state in ACTIVE and moves_on(histories, row, about):
         lifecycle.mark_drift(session, row)
         _go_on(histories, row, about, ids, now)
         return
@@ -114,7 +116,7 @@ def _go_on(
     session = histories.session
     known = {member.series.id for member in about}
     among = [histories.of(series_id) for series_id in sorted({*known, *ids})]
-    moved = list(moved_by_now(session, row, about, among)) if row.state in ACTIVE else []
+    moved = list(moved_by_now(session, row, about, among))
     metric = about[0].series.metric
     sizes = [
         shift.log for one, shift in moved if one.series.id in known and one.series.metric == metric

@@ -114,11 +114,12 @@ def look(database: Database, daily: int = DAILY) -> Looked:
     with database.reading() as session:
         compared = compare_nodes(session)
         likely = growing(Histories(session), analysed)
+    failing = _failing(database)  # before the notes are cleared: after an error, they still wait
     with database.writing() as session:
         alone(session, _FINDINGS)
         now = now_of(session)
         looked = conclude(session, due.notes, news, compared, now, daily, likely)
-    others = (*_failing(database), *_overtaken(database, analysed))
+    others = (*failing, *_overtaken(database, analysed))
     return replace(looked, opened=(*looked.opened, *others))
 
 

@@ -264,16 +264,15 @@ def _affected(session: Session, finding_id: str) -> list[AffectedSeries]:
 def _summaries(session: Session, rows: Sequence[FindingRow]) -> list[FindingSummary]:
     effects: dict[str, list[float]] = {row.id: [] for row in rows}
     devices = {row.id: {formats.hardware(row.comparability)} for row in rows}
-    failures = {
-        series_id: row.id
-        for row in rows
-        if row.kind == FindingKind.FAILURE
-        for series_id in row.measured["series"]
-    }
+    failures: dict[str, list[str]] = {}
+    for row in rows:
+        for series_id in row.measured["series"] if row.kind == FindingKind.FAILURE else ():
+            failures.setdefault(series_id, []).append(row.id)
     if failures:
         about = select(SeriesRow.id, SeriesRow.comparability).where(SeriesRow.id.in_(failures))
         for series_id, comparability in session.execute(about):
-            devices[failures[series_id]].add(formats.hardware(comparability))
+            for finding_id in failures[series_id]:
+                devices[finding_id].add(formats.hardware(comparability))
     query = (
         select(FindingSeries.finding_id, FindingSeries.effect, SeriesRow.comparability)
         .join(SeriesRow, SeriesRow.id == FindingSeries.series_id)

@@ -186,9 +186,13 @@ def failure_runs(session: Session, now: datetime) -> list[FailureRun]:
 
 
 def _alike(failures: Sequence[CaseFailure], passed: Mapping[str, Place]) -> list[CaseFailure]:
-    """The newest failures, as far as they are alike; empty if the case or another worker passed."""
+    """The newest failures, as far as they are alike; empty if the case or another worker passed.
+
+    Revisions that cannot be built tell nothing of a case that fails in those beside them.
+    """
     last = max(passed.values(), default=None)
     after = [one for one in failures if last is None or one.place > last]
+    after = [one for one in after if one.status is not Status.UNBUILDABLE] or after
     alike = [*takewhile(lambda one: one.status is after[-1].status, reversed(after))][::-1]
     workers = {one.worker for one in alike}
     others = {place[0] for worker, place in passed.items() if worker not in workers}
@@ -206,7 +210,7 @@ def _good_before(session: Session, series_id: str, failure: CaseFailure) -> list
         )
         .join(ResultRow, ResultRow.id == Point.result_id)
         .join(EnvironmentRow, EnvironmentRow.digest == Point.environment)
-        .where(Point.series_id == series_id, earlier)
+        .where(Point.series_id == series_id, Point.excluded.is_(False), earlier)
         .order_by(Point.revision_at.desc(), Point.measured_at.desc())
         .limit(GOOD_POINTS)
     )
@@ -263,6 +267,7 @@ def _passed(
         query = (
             select(Point.series_id, WORKER, Point.revision_at, func.max(Point.measured_at))
             .where(Point.series_id.in_(some), Point.revision_at >= oldest)
+            .where(Point.excluded.is_(False))
             .group_by(Point.series_id, WORKER, Point.revision_at)
             .order_by(Point.revision_at)
         )

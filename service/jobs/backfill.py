@@ -305,8 +305,10 @@ def _submit_again(session: Session, chosen: Sequence[remeasure.Again], now: date
             project=one.schedule.project or None,
             **_as_measured(one.like, one.worker),
         )
-        made = _queued(session, request, "again", now) or made
-        one.schedule.note = f"{remeasure.WHY}, last {one.like.case.key} on {one.worker}."[:500]
+        queued = _queued(session, request, "again", now)
+        if queued is not None:
+            made = queued
+            one.schedule.note = f"{remeasure.WHY}, last {one.like.case.key} on {one.worker}."[:500]
     return made
 
 

@@ -26,6 +26,14 @@ _FAILS = {
     Status.GARBAGE: "ends without a result",
     Status.TIMEOUT: "times out",
 }
+_PLURAL = {
+    "is": "are",
+    "runs": "run",
+    "fails": "fail",
+    "ends": "end",
+    "crashes": "crash",
+    "times": "time",
+}
 _PLACES = {"hardware": "on", "preset": "at preset"}
 _ADJECTIVES = {("compile", factors.ANY): "compiled", ("compile", None): "uncompiled"}
 """Adjectives for conditions; a precision is its own."""
@@ -53,7 +61,11 @@ def headline_words(headline: Statement, verb: str, subject: str = "", *, since: 
     subject = subject or subject_of(facts["cells"])
     begin = f" since {formats.revision(facts['first_bad'])}" if since else ""
     if headline.kind == "failure":
-        return f"{subject} {_FAILS[facts['status']]}{begin}"
+        cells = facts["cells"].facts
+        verb, *rest = _FAILS[facts["status"]].split()
+        if cells["case"] and cells["others"] and "(" not in subject:
+            verb = _PLURAL.get(verb, verb)
+        return f"{subject} {' '.join([verb, *rest])}{begin}"
     metric_name, most = facts["metric"], facts["most"]
     sizes = [formats.size(facts[name]) for name in ("least", "middle", "most")]
     close = facts["alike"] or abs(most) <= ALIKE * abs(facts["least"])

@@ -43,7 +43,7 @@ def begin_unasked(session: Session, daily: int, now: datetime) -> str | None:
         return None
     if not (candidates := session.scalars(_candidates()).all()):
         return None
-    here = commit_ranges.workers_here(session, now)
+    here = [one for one in commit_ranges.workers_here(session, now) if one.drained_at is None]
     for finding in candidates:
         if not may_begin(session, finding.last_good, finding.first_bad, now, here):
             continue

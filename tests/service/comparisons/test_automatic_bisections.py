@@ -98,6 +98,16 @@ def test_a_confirmed_finding_is_bisected_once(
     assert begin(1_000, later=timedelta(days=30)) is None
 
 
+def test_a_finding_waits_while_its_only_builder_is_drained(
+    client: TestClient, database: Database, finding: str, begin: Begin
+) -> None:
+    said = {"reason": "A fan is broken.", "actor": "ada"}
+    assert client.put("/api/v1/workers/w/drain", json=said).is_success
+    assert begin(1_000) is None
+    assert client.delete("/api/v1/workers/w/drain").is_success
+    assert begun_of(database, begin(1_000))["finding"] == finding
+
+
 @pytest.mark.parametrize(
     "unlike",
     [

@@ -236,6 +236,59 @@ def test_it_is_over_when_its_results_are_taken_out(nights: Nights, client: TestC
     assert nights.finding(found["summary"]["id"])["summary"]["state"] == "resolved"
 
 
+@pytest.mark.parametrize("stray", [OOM, Status.UNBUILDABLE])
+def test_one_failure_of_another_kind_ends_nothing(nights: Nights, stray: Status) -> None:
+    told = broken(nights)["summary"]
+    nights.run(16, stray, BF16, COMPILED)
+    assert nights.look() == []
+    assert nights.finding(told["id"])["summary"]["state"] == "open"
+    nights.run(17, WRONG, BF16, COMPILED)
+    nights.run(18, WRONG, BF16, COMPILED)
+    assert nights.look() == []
+    known = nights.finding(told["id"])["summary"]
+    assert (known["state"], known["first_bad"]) == ("open", "r14")
+
+
+def test_what_fails_in_another_way_from_then_on_is_another_finding(nights: Nights) -> None:
+    told = broken(nights)["summary"]
+    nights.run(16, OK, PLAIN)
+    nights.run(16, OOM, BF16, COMPILED)
+    nights.run(17, OOM, BF16, COMPILED)
+    (found,) = nights.look()
+    assert found["summary"]["headline"] == "bf16 nanogpt runs out of memory since r16"
+    assert nights.finding(told["id"])["summary"]["state"] == "resolved"
+
+
+def test_what_is_measured_no_longer_is_not_over(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = broken(nights)["summary"]
+    monkeypatch.setattr("service.history.failing.REMEMBERED", timedelta(0))
+    nights.run(16, OK, PLAIN)
+    assert nights.look() == []
+    assert nights.finding(told["id"])["summary"]["state"] == "open"
+
+
+def test_a_pass_that_somebody_took_out_ends_nothing(nights: Nights, client: TestClient) -> None:
+    told = broken(nights)["summary"]
+    for result in nights.run(16, OK, BF16, COMPILED):
+        said = {"reason": "It ran other code.", "actor": "ada"}
+        assert client.put(f"{API}/results/{result}/exclusion", json=said).is_success
+    assert nights.look() == []
+    assert nights.finding(told["id"])["summary"]["state"] == "open"
+
+
+def test_an_older_revision_that_is_well_opens_nothing_that_a_person_closed(nights: Nights) -> None:
+    nights.run(12, OK, BF16)
+    nights.run(15, WRONG, BF16)
+    nights.run(16, WRONG, BF16)
+    (found,) = nights.look()
+    nights.act(found["summary"]["id"], "expect")
+    nights.run(17, WRONG, BF16)
+    nights.run(13, OK, BF16)
+    assert nights.look() == []
+
+
 def test_another_driver_at_the_same_point_is_named(nights: Nights) -> None:
     nights.run(13, OK, BF16)
     newer = FACTS | {"hw.gpu.driver": "560"}

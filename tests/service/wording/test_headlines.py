@@ -1,7 +1,7 @@
 """Headlines stay short, and name what moved."""
 
 from service.analysis.statement import Statement, state
-from service.wording.headline import HEADLINE_WORDS, short
+from service.wording.headline import HEADLINE_WORDS, headline_words, short
 
 KEY = "nanogpt:full compile=default graphs=on optimizer=fused pinning=on precision=bf16 workers=4"
 
@@ -35,3 +35,13 @@ def test_a_case_of_many_settings_is_named_in_full() -> None:
 
 def test_several_cases_of_many_settings_are_counted() -> None:
     assert short(headline(moved=1, others=3)).startswith("nanogpt (4 cases) ")
+
+
+def test_one_case_fails_and_several_listed_ones_fail() -> None:
+    def said(others: int) -> str:
+        cells = headline(moved=1, others=others).facts["cells"]
+        told = state("failure", cells=cells, status="crashed", first_bad="r23", author="", title="")
+        return headline_words(told, verb="")
+
+    assert said(0) == f"{KEY} crashes since r23"
+    assert said(2) == f"{KEY} and 2 other cases crash since r23"
