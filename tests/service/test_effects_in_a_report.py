@@ -98,7 +98,10 @@ def _shown(found: Effects) -> str:
 def test_the_matrix_shows_which_settings_act_on_each_other(client: TestClient, hand: Hand) -> None:
     _measure(client, hand, 15)
     page = "/matrix?workload=resnet50"
-    assert "Needs all 16 cases of the suite on this hardware; 15 are measured." in client.get(page).text
+    assert (
+        "Needs all 16 cases of the suite on this hardware; 15 are measured."
+        in client.get(page).text
+    )
     rate = _rate(lease := hand.must_claim())
     assert hand.post(lease, result_of(lease, (rate, rate * 1.001, rate * 0.999))).is_success
     text = client.get(page).text
