@@ -1,4 +1,4 @@
-"""Which levels to measure again, and on which workers, where nothing is new. Pure."""
+"""Chooses levels to measure again, and workers for them, where nothing is new. Pure."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def owned(request: R, caller: Principal) -> R:
 
 
 def get_prices(request: Request) -> tuple[Price, ...]:
-    """What GPUs cost, as the operator says."""
+    """Give the prices of GPUs from the operator's file."""
     prices: tuple[Price, ...] = request.app.state.prices
     return prices
 

@@ -177,7 +177,7 @@ def _scene(
 
 
 def _beside(session: Session, shown: Sequence[Series], part: HistoryPart) -> list[AnnotationView]:
-    """What people wrote about these histories, from their first point on."""
+    """Load the annotations of these histories, from their first point on."""
     began = min((point.revision_at for one in shown for point in one.points), default=None)
     if began is None:
         return []

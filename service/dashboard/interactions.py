@@ -1,4 +1,4 @@
-"""Which settings act on each other: pairs of a suite's factorial design, by newest values. Pure."""
+"""Finds settings that act on each other: pairs of a suite's design, by newest values. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Designed:
     interactions: tuple[Interaction, ...]
     """Empty as long as a run is missing; else what is sure first, then the largest."""
     limits: tuple[str, ...]
-    """What its runs cannot tell apart."""
+    """Pairs of settings that its runs cannot tell apart."""
 
 
 def designed(group: CaseGroup) -> list[Designed]:

@@ -19,12 +19,7 @@ from service.dashboard.queries import DayCoverage
 from service.dashboard.sparkline import before_after, sparkline, thinned
 from service.history import best, failing
 from service.history.queries import name_of, newest_series, recent_values, with_latest
-from service.models import (
-    FindingRow,
-    FindingSeries,
-    Revision,
-    SeriesRow,
-)
+from service.models import FindingRow, FindingSeries, Revision, SeriesRow
 from service.schemas.best import BestCase
 from service.schemas.findings import (
     REFUTED,

@@ -128,7 +128,7 @@ def download_points(session: Reading, series_id: str) -> PlainTextResponse:
 
 
 def annotations_beside(session: Session, series: Series) -> list[AnnotationView]:
-    """What people wrote about the part of a history that begins with its first point."""
+    """Load the annotations of a history, from its first point on."""
     since = series.points[0].revision_at if series.points else None
     return annotation_table.beside(session, [series.project], since)
 

@@ -24,17 +24,8 @@ from service.findings.bad_node_statistics import (
 from service.findings.rules import NEAR
 from service.history import revisions
 from service.history.queries import WORKER
-from service.models import (
-    FindingRow,
-    FindingState,
-    Point,
-    Revision,
-    SeriesRow,
-)
-from service.schemas.findings import (
-    Cause,
-    FindingKind,
-)
+from service.models import FindingRow, FindingState, Point, Revision, SeriesRow
+from service.schemas.findings import Cause, FindingKind
 
 METRIC = "throughput"
 """What nodes are held against each other by: every case has it."""

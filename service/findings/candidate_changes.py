@@ -14,10 +14,7 @@ from service.findings.rules import AlreadyReported, Candidate
 from service.findings.shift import shift_at
 from service.findings.thresholds import NEVER
 from service.history.series_history import EDGE, PlacedChange, SeriesHistory
-from service.history.slow_workers import (
-    SlowPeriods,
-    by_ill,
-)
+from service.history.slow_workers import SlowPeriods, by_ill
 
 
 def candidates(

@@ -16,28 +16,15 @@ from service.analysis.drift import is_gradual
 from service.findings import causes
 from service.findings.gather_evidence import members
 from service.findings.queries import reported_places
-from service.findings.rules import (
-    ACTIVE,
-    DRIFT,
-    NEAR,
-    Candidate,
-)
+from service.findings.rules import ACTIVE, DRIFT, NEAR, Candidate
 from service.findings.shift import Shift, level_before, shift_by_now
 from service.findings.suspicion import ENOUGH, LEAST_SCALE, Baseline
 from service.history import revisions
 from service.history.analysis import Histories
 from service.history.series_history import RecentPoint, SeriesHistory
-from service.history.slow_workers import (
-    SlowPeriods,
-    of_well_workers,
-    slow_periods,
-)
+from service.history.slow_workers import SlowPeriods, of_well_workers, slow_periods
 from service.models import FindingRow, FindingSeries
-from service.schemas.findings import (
-    REFUTED,
-    Cause,
-    Certainty,
-)
+from service.schemas.findings import REFUTED, Cause, Certainty
 
 LEVELS_BEFORE = 8
 """Revisions before a drift that are looked at."""

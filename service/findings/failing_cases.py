@@ -20,17 +20,23 @@ from service.analysis.statement import Statement, state
 from service.findings import lifecycle
 from service.findings.gather_evidence import NEIGHBOURS, cell_of
 from service.findings.rules import ACTIVE
-from service.history.failing import METRIC, CaseFailure, FailureRun, GoodPoint, failures_since
-from service.history.failing import REMEMBERED as FOLLOWED
+from service.history.failing import (
+    METRIC,
+    REMEMBERED,
+    CaseFailure,
+    FailureRun,
+    GoodPoint,
+    failures_since,
+)
 from service.history.queries import COUNTED, name_of
 from service.history.ranking import case_id
 from service.models import FindingRow, FindingState, Point, ResultRow, Revision, SeriesRow
 from service.schemas.findings import Cause, Certainty, FindingKind
 
-REMEMBERED = 500
+REPORTED = 500
 """Newest findings of this kind among which is looked for one that tells of a case already."""
 MOST_FACTS = 2
-"""Of an environment that changed; as for other findings."""
+"""Changed facts of an environment that a sentence names, as for other findings."""
 Place = tuple[datetime, str]
 """A revision by its place in the order of revisions, and by name."""
 
@@ -73,7 +79,7 @@ class Breakage:
 def watch(session: Session, runs: Sequence[FailureRun], now: datetime) -> list[str]:
     """Open, extend and close findings about cases that fail; the ids of those opened."""
     of_kind = select(FindingRow).where(FindingRow.kind == FindingKind.FAILURE)
-    newest = of_kind.order_by(FindingRow.id.desc()).limit(REMEMBERED)
+    newest = of_kind.order_by(FindingRow.id.desc()).limit(REPORTED)
     known = session.scalars(newest).all()
     active = [row for row in known if row.state in ACTIVE]
     by_series = {run.series_id: run for run in runs}
@@ -212,7 +218,7 @@ def _counts(session: Session, row: FindingRow, series_id: str) -> bool:
     """Return True if a failure of a case that a finding rests on still counts."""
     series = session.get_one(SeriesRow, series_id)
     which = ResultRow.case_key == series.case_key, ResultRow.status.in_(row.measured["status"])
-    failures = failures_since(session, row.opened_at - FOLLOWED, *which)
+    failures = failures_since(session, row.opened_at - REMEMBERED, *which)
     case = case_id(series.case_key, series.project, series.comparability)
     return any(one.case == case and one.revision_at >= row.first_bad_at for one in failures)
 

@@ -24,30 +24,15 @@ from service.findings.gather_evidence import (
     without_cause,
 )
 from service.findings.reverts import take_back
-from service.findings.rules import (
-    ACTIVE,
-    NOTHING,
-    Candidate,
-    Remeasured,
-)
+from service.findings.rules import ACTIVE, NOTHING, Candidate, Remeasured
 from service.findings.suspicion import LEVEL_POINTS
 from service.findings.update import settle
 from service.findings.witnesses import LATE, is_explained
 from service.history.analysis import Histories
 from service.history.changes import alike
 from service.history.series_history import PlacedChange
-from service.models import (
-    FindingRow,
-    FindingSeries,
-    FindingState,
-    Point,
-    Revision,
-)
-from service.schemas.findings import (
-    REFUTED,
-    Cause,
-    FindingKind,
-)
+from service.models import FindingRow, FindingSeries, FindingState, Point, Revision
+from service.schemas.findings import REFUTED, Cause, FindingKind
 
 log = logging.getLogger(__name__)
 

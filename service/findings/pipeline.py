@@ -34,10 +34,7 @@ from service.history import analysis, pending
 from service.history.analysis import Histories
 from service.history.failing import failure_runs
 from service.history.series_history import SeriesHistory
-from service.history.slow_workers import (
-    SlowPeriods,
-    slow_periods,
-)
+from service.history.slow_workers import SlowPeriods, slow_periods
 
 log = logging.getLogger(__name__)
 

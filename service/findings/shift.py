@@ -12,10 +12,7 @@ from service.analysis.drift import step_beside_drift
 from service.findings.rules import ReportedPlace
 from service.findings.suspicion import ENOUGH, LEAST_SCALE, Baseline, points_before
 from service.history.series_history import EDGE, RecentPoint, SeriesHistory
-from service.history.slow_workers import (
-    SlowPeriods,
-    of_well_workers,
-)
+from service.history.slow_workers import SlowPeriods, of_well_workers
 
 OF_A_MEDIAN = math.pi / 2
 """Variance of a median, beside that of a mean of as many values."""

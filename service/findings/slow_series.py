@@ -18,11 +18,7 @@ from service.findings.rules import Candidate
 from service.findings.shift import shift_at
 from service.history.analysis import Histories
 from service.history.series_history import SeriesHistory
-from service.history.slow_workers import (
-    SlowPeriods,
-    of_well_workers,
-    slow_periods,
-)
+from service.history.slow_workers import SlowPeriods, of_well_workers, slow_periods
 from service.models import FindingRow, FindingSeries
 
 

@@ -26,10 +26,7 @@ from service.findings import rules
 from service.findings.rules import AlreadyReported, PendingShift
 from service.findings.thresholds import NEVER
 from service.history.series_history import EDGE, RecentPoint, RecentPoints, SeriesHistory
-from service.history.slow_workers import (
-    SlowPeriods,
-    of_well_workers,
-)
+from service.history.slow_workers import SlowPeriods, of_well_workers
 from service.models import ConfirmationRow
 from service.schemas.series import SeriesName
 

@@ -11,12 +11,7 @@ from sqlalchemy.orm import Session
 from service.analysis.detection.change import ChangePoint
 from service.findings import causes
 from service.findings.queries import reported_places
-from service.findings.rules import (
-    DRIFT,
-    NEAR,
-    Candidate,
-    ReportedPlace,
-)
+from service.findings.rules import DRIFT, NEAR, Candidate, ReportedPlace
 from service.findings.shift import Shift, shift_by_now, step_at
 from service.history import revisions
 from service.history.series_history import EDGE, Place, SeriesHistory

@@ -18,29 +18,12 @@ from service.database.failures import passes
 from service.findings import lifecycle, rules
 from service.findings.gather_evidence import figures_of, members, say_again
 from service.findings.queries import last_point
-from service.findings.rules import (
-    ACTIVE,
-    AlreadyReported,
-    PendingShift,
-    ReportedPlace,
-)
+from service.findings.rules import ACTIVE, AlreadyReported, PendingShift, ReportedPlace
 from service.history.analysis import Histories
 from service.history.series_history import EDGE, PlacedChange, RecentPoints, SeriesHistory
-from service.history.slow_workers import (
-    SlowPeriods,
-    by_ill,
-)
-from service.models import (
-    FindingEvent,
-    FindingRow,
-    FindingSeries,
-    FindingState,
-)
-from service.schemas.findings import (
-    REFUTED,
-    Certainty,
-    FindingKind,
-)
+from service.history.slow_workers import SlowPeriods, by_ill
+from service.models import FindingEvent, FindingRow, FindingSeries, FindingState
+from service.schemas.findings import REFUTED, Certainty, FindingKind
 
 log = logging.getLogger(__name__)
 

@@ -167,9 +167,7 @@ def failure_runs(session: Session, now: datetime) -> list[FailureRun]:
     What fails on one worker while another measures the same revision well is none: that is the
     worker's.
     """
-    failures = failures_since(
-        session, now - REMEMBERED, ResultRow.status.not_in(NOT_OF_THE_CASE)
-    )  # fmt: skip
+    failures = failures_since(session, now - REMEMBERED, ResultRow.status.not_in(NOT_OF_THE_CASE))
     if not failures:
         return []
     by_case: dict[CaseId, list[CaseFailure]] = {}

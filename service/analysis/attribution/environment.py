@@ -168,9 +168,7 @@ def alike(fact: str, values: set[str | None]) -> bool:
     return all(same(fact, one, other) for one, other in combinations(values, 2))
 
 
-def evidence(
-    before: Sequence[Surrounded], after: Sequence[Surrounded]
-) -> tuple[Evidence, ...]:  # fmt: skip
+def evidence(before: Sequence[Surrounded], after: Sequence[Surrounded]) -> tuple[Evidence, ...]:
     """The facts that differ, those that may carry a cause first; or that none does.
 
     Empty if the software of a side is not known.

@@ -18,7 +18,7 @@ class Surrounded(Protocol):
 
     @property
     def worker(self) -> str:
-        """Who measured."""
+        """Name of the worker that measured."""
 
     @property
     def facts(self) -> Mapping[str, str]:

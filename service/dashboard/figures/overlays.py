@@ -86,7 +86,7 @@ class Scene:
     marks: Sequence[tuple[SeriesPoint, SeriesPoint, str]] = ()
     """Between which points an environment changed for all, and what changed."""
     annotations: Sequence[AnnotationView] = ()
-    """What people wrote."""
+    """Annotations of people."""
     names: Mapping[str, str] = field(default_factory=dict)
     """Of the series, by id."""
     titles: Mapping[str, str] = field(default_factory=dict)

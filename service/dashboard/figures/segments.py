@@ -66,7 +66,7 @@ class Analysed:
     environments: tuple[EnvironmentMark, ...] = ()
     """Where the environment changed."""
     annotations: Sequence[AnnotationView] = ()
-    """What people wrote about it, the earliest first."""
+    """Annotations of people, the earliest first."""
 
 
 def annotation_marks(

@@ -32,10 +32,7 @@ from service.history import changes, pending
 from service.history.analysis import Histories
 from service.history.queries import name_of
 from service.history.series_history import PlacedChange, SeriesHistory
-from service.history.slow_workers import (
-    by_ill,
-    slow_periods,
-)
+from service.history.slow_workers import by_ill, slow_periods
 from service.models import (
     ChangeRow,
     ComparisonJob,
