@@ -20,6 +20,7 @@ from benchmarks.contracts import (
     Case,
     LongParity,
     LongParityStatus,
+    Parity,
     ParityStatus,
     ProcessSpec,
     Protocol,
@@ -245,11 +246,11 @@ class Bench:
         context = Context(torch.device(self.device), self.cache, seed=seed)
         return LongRun(case, 32, context, {}, self.recipe, trainer=trainer).compared()
 
-    def short(self, case: Case, trainer: Trains) -> ParityStatus:
+    def short(self, case: Case, trainer: Trains) -> Parity:
         context = Context(torch.device(self.device), self.cache)
         check = Check(case, context, {}, self.recipe)
         check.follow(trainer(self.recipe(case, context), context.device))
-        return check.verdict().status
+        return check.verdict()
 
 
 @pytest.fixture(scope="module")
@@ -263,7 +264,8 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 def test_a_fault_that_works_late_is_found_only_over_many_steps(
     bench: Bench, fault: Trains, case: Case
 ) -> None:
-    assert bench.short(case, fault) is ParityStatus.PASS
+    short = bench.short(case, fault)
+    assert short.status is ParityStatus.PASS, short.reason
     told = bench.long(case, fault)
     assert told.status is LongParityStatus.WORSE, told.reason
     assert FAULT <= told.parts_at <= FAULT + 40, told.reason
@@ -273,7 +275,8 @@ def test_a_fault_that_works_late_is_found_only_over_many_steps(
 @pytest.mark.parametrize("fault", [ForgetsSecondMoments, LosesUpdates, MakesNan])
 def test_on_a_gpu_a_fault_that_works_late_is_found_too(tmp_path: Path, fault: Trains) -> None:
     bench = Bench(tmp_path, device="cuda")
-    assert bench.short(BF16, fault) is ParityStatus.PASS
+    short = bench.short(BF16, fault)
+    assert short.status is ParityStatus.PASS, short.reason
     told = bench.long(BF16, fault)
     assert told.status is LongParityStatus.WORSE, told.reason
     assert FAULT <= told.parts_at <= FAULT + 40, told.reason

@@ -1,0 +1,1 @@
+"""Trials of gangs on a machine with several GPUs."""
