@@ -126,7 +126,7 @@ def _row(result: Result) -> dict[str, Any]:
         (replicate,) = result.replicates
         told["ranks"] = [one.model_dump() for one in replicate.synth.ranks]
         told["replicate"] = replicate.model_dump(
-            mode="json", include={"account", "traced"}, exclude_none=True
+            mode="json", include={"account", "gang_trace"}, exclude_none=True
         )
     return told
 
