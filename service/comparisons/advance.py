@@ -13,7 +13,7 @@ from benchmarks.contracts import FINAL_STATES
 from service.analysis import gate
 from service.analysis.gate import Decision
 from service.analysis.statement import Statement, state
-from service.comparisons import comparison_jobs, forecasts, worker_choice
+from service.comparisons import case_workers, comparison_jobs, forecasts, worker_choice
 from service.comparisons.each_running import advance_each
 from service.comparisons.start import tell
 from service.database.prepared import session_on
@@ -61,9 +61,10 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
     spent = now >= row.ends_at
     request = ComparisonRequest.model_validate(row.request)
     over = spent or (request.probe is not None and bool(made))
-    if under_way and not spent:
-        return False
     made = comparison_jobs.of(session, comparison_id)
+    free = case_workers.free(session, row, request, made, now)
+    if under_way and not (spent or free):
+        return False
     records = comparison_jobs.records(row, made)
     cases = gate.decide_cases(records, request.policy)
     unsettled = [place for place, case in enumerate(cases) if not case.settled]
@@ -77,16 +78,20 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
             lacked = (*decision.warnings, *_lacked(session, row, request, now, cut=cut))
             shown = shown.model_copy(update={"warnings": lacked})
         return _decide(session, row, shown, now)
-    if row.worker is None and not _pin(session, row, request, now):
-        return False
-    row = _load(session, comparison_id)
+    if row.worker is None:
+        if not _pin(session, row, request, now):
+            return False
+        row = _load(session, comparison_id)
+        free = case_workers.free(session, row, request, made, now)
+    begun = case_workers.of(row, made)
+    left_s = (row.ends_at - now).total_seconds()
+    times_s = forecasts.pair_times_s(session, row, request)
+    affordable = [left_s / later_s for _, later_s in times_s]
+    pairs = case_workers.next_pairs(free, begun, cases, records, request, affordable)
     first = {} if row.rounds else {"noise": forecasts.known_noise(session, row, request)}
-    if _change(session, row, ComparisonRow.rounds == row.rounds, rounds=row.rounds + 1, **first):
-        left_s = (row.ends_at - now).total_seconds()
-        times_s = forecasts.pair_times_s(session, row, request)
-        affordable = [left_s / later_s for _, later_s in times_s]
-        places = gate.next_places(cases, records, request.policy, affordable)
-        comparison_jobs.submit(session, row, made, places, now)
+    same_round = ComparisonRow.rounds == row.rounds
+    if pairs and _change(session, row, same_round, rounds=row.rounds + 1, **first):
+        comparison_jobs.submit(session, row, made, pairs, now)
     return False
 
 
@@ -155,8 +160,9 @@ def _lacked(
         nobody = f"could be used: {drained}" if drained else "was heard of"
         yield state("remark", text=why or f"No {_worker(request)} {nobody}.")
         return
-    lost_worker = worker_choice.lost(session, row.worker, now)
-    reasons = comparison_jobs.last_loss(session, row.id), lost_worker
+    workers = case_workers.names(row, comparison_jobs.of(session, row.id))
+    lost_workers = [worker_choice.lost(session, name, now) for name in workers]
+    reasons = comparison_jobs.last_loss(session, row.id), *lost_workers
     yield from (state("remark", text=text) for text in reasons if text)
 
 

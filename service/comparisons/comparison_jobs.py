@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from sqlalchemy import select, update
@@ -53,7 +53,7 @@ def _keep(session: Session, row: ComparisonJob, stored: StoredResult | None, rea
         .values(
             measured=measured.model_dump(mode="json"),
             attempt=stored and stored.attempt,
-            worker=stored and stored.worker,
+            worker=stored.worker if stored else row.worker,
             result_id=stored and stored.id,
         )
     )
@@ -124,10 +124,10 @@ def submit(
     session: Session,
     row: ComparisonRow,
     tries: Sequence[ComparisonJob],
-    places: Sequence[int],
+    workers: Mapping[int, str],
     now: datetime,
 ) -> None:
-    """Queue one pair for each case in ``places``: A B, then B A, then A B again.
+    """Queue one pair of each case for the worker that its place has: A B, then B A, then A B again.
 
     Turning every other pair around keeps a drift of the machine from favouring one side. A job
     that measures both sides stands at the place of the first.
@@ -135,11 +135,11 @@ def submit(
     request = ComparisonRequest.model_validate(row.request)
     known = records(row, tries)
     place = len(tries)
-    for case_place in places:
+    for case_place, worker in workers.items():
         pair = sum(one.case_place == case_place for one in tries) // 2
         turned = (pair + (request.probe or 0)) % 2
         sides = (*Side,)[::-1] if turned else (*Side,)
-        specs = _specs(row, request, case_place, known[case_place], sides[0])
+        specs = _specs(row, request, case_place, worker, known[case_place], sides[0])
         jobs = {}
         for offset, (side, spec) in enumerate(specs.items()):
             at = row.baseline_submission if side is Side.BASELINE else row.contender_submission
@@ -153,6 +153,7 @@ def submit(
                     pair=pair,
                     side=side.value,
                     job_id=jobs.get(side, jobs[Side.CONTENDER]),
+                    worker=worker,
                 )
             )
             place += 1
@@ -163,6 +164,7 @@ def _specs(
     row: ComparisonRow,
     request: ComparisonRequest,
     case_place: int,
+    worker: str,
     record: gate.CaseRecord,
     first: Side,
 ) -> dict[Side, contracts.JobSpec]:
@@ -172,7 +174,6 @@ def _specs(
     process that ended in an accident has told nothing of them, and the pair in its place must.
     """
     assert request.protocol is not None
-    assert row.worker is not None
     asked = request.protocol.model_copy(update={"long_parity": False})  # old revisions have none
     timing = record.whole or request.probe is not None
     protocol = asked.timing_only() if timing else asked
@@ -181,7 +182,7 @@ def _specs(
         revision=row.contender,
         protocol=protocol,
         purpose=contracts.Purpose.COMPARISON,
-        requires=request.requires | {"worker": row.worker},
+        requires=request.requires | {"worker": worker},
         priority=request.priority,
         timeout_s=request.timeout_s,
     )

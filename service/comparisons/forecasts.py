@@ -14,7 +14,7 @@ from benchmarks.catalog import catalog
 from service import models
 from service.analysis.gate.forecast import Expected, forecast
 from service.analysis.gate.noise import STORED, KnownNoise, PairNoise
-from service.comparisons import pair_times
+from service.comparisons import case_workers, pair_times, worker_choice
 from service.history.run_noise import spreads_of
 from service.models.bisections import PROBES
 from service.schemas.comparisons import ComparisonRequest
@@ -26,7 +26,10 @@ Noises = Mapping[str, list[MetricFinding]]
 
 
 def of(
-    session: Session, row: models.ComparisonRow, request: ComparisonRequest
+    session: Session,
+    row: models.ComparisonRow,
+    request: ComparisonRequest,
+    made: Sequence[models.ComparisonJob],
 ) -> tuple[CaseForecast[str], ...]:
     """Forecast each case of a comparison that runs; of one that is over, nothing."""
     if row.state != models.ComparisonState.RUNNING:
@@ -40,7 +43,8 @@ def of(
         if noise is None and alike:
             noise = _of_series(session, case, request, alike)
         expected.append(Expected(case.key, noise, *times_s))
-    told = forecast(expected, request.policy, request.budget_s)
+    workers = len(case_workers.names(row, made)) or 1
+    told = forecast(expected, request.policy, request.budget_s, workers)
     return tuple(
         CaseForecast[str].model_validate(worded(one.model_dump(mode="json"))) for one in told
     )
@@ -86,7 +90,7 @@ def _setting(
     session: Session, row: models.ComparisonRow
 ) -> tuple[dict[str, str], list[contracts.Case]]:
     """Find the workers with such a device, and the cases as they run on it."""
-    alike = _alike(session, row.worker)
+    alike = worker_choice.alike(session, row.worker)
     return alike, _as_they_run(row, alike.get(row.worker or ""))
 
 
@@ -102,20 +106,6 @@ def _normalised(case: contracts.Case, device: str | None) -> contracts.Case | No
         return catalog.normalise(case, device) if device else None
     except ValueError:  # an earlier version's case, or one that no such device can do
         return None
-
-
-def _alike(session: Session, worker: str | None) -> dict[str, str]:
-    """Workers with the same GPU as this one, and itself: their devices by name."""
-    seen = {
-        name: (labels.get("device", ""), labels.get("gpu"))
-        for name, labels in session.execute(select(models.WorkerRow.name, models.WorkerRow.labels))
-    }
-    here = seen.get(worker or "")
-    return {
-        name: there[0]
-        for name, there in seen.items()
-        if name == worker or (there == here and there[1])
-    }
 
 
 def _earlier(

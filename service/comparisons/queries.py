@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import ColumnElement
@@ -9,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from service import models
 from service.analysis import gate
-from service.comparisons import comparison_jobs, forecasts, worker_choice
+from service.comparisons import case_workers, comparison_jobs, forecasts, worker_choice
 from service.comparisons.advance import NONE_KNOWN
 from service.database import paging
 from service.errors import NotFound
@@ -40,12 +41,13 @@ def load_comparison(session: Session, comparison_id: str, now: datetime) -> sche
         row,
         **dict(_summary(row)),
         request=request,
+        workers=tuple(case_workers.names(row, made)),
         jobs=len({one.job_id for one in made}),
         jobs_ended=len({one.job_id for one in made if one.measured is not None}),
-        note=_note(session, row, now),
+        note=_note(session, row, made, now),
         decision=None if row.decision is None else shown,
         so_far=shown,
-        forecast=forecasts.of(session, row, request),
+        forecast=forecasts.of(session, row, request, made),
         page=f"/comparisons/{row.id}",
     )
 
@@ -65,8 +67,13 @@ def _summary(row: models.ComparisonRow) -> schemas.ComparisonSummary:
     return schemas.ComparisonSummary.of(row, outcome=outcome, suite=row.request.get("suite"))
 
 
-def _note(session: Session, row: models.ComparisonRow, now: datetime) -> str:
+def _note(
+    session: Session,
+    row: models.ComparisonRow,
+    made: Sequence[models.ComparisonJob],
+    now: datetime,
+) -> str:
     if row.reason or row.state != models.ComparisonState.RUNNING:
         return row.reason
-    lost = "" if row.worker is None else worker_choice.lost(session, row.worker, now)
-    return f"{lost} This waits for it." if lost else ""
+    lost = (worker_choice.lost(session, name, now) for name in case_workers.names(row, made))
+    return " ".join(f"{why} This waits for it." for why in lost if why)

@@ -109,6 +109,33 @@ def choose(session: Session, request: ComparisonRequest, now: datetime) -> str |
     return min(fit, key=lambda name: (pinned[name], busy[name], name))
 
 
+def idle_beside(
+    session: Session, worker: str, request: ComparisonRequest, now: datetime
+) -> list[str]:
+    """Name the workers with the GPU of ``worker`` that may measure both sides and have nothing to
+    do."""
+    fit = able(present(session, request, now), request.baseline, request.contender)
+    near = sorted(alike(session, worker).keys() & set(fit) - {worker})
+    running = ComparisonRow.state == ComparisonState.RUNNING
+    pinned = _counts(session, ComparisonRow.worker, running, near)
+    busy = _counts(session, Attempt.worker, Attempt.state.in_(_HELD), near)
+    return [name for name in near if not pinned[name] + busy[name]]
+
+
+def alike(session: Session, worker: str | None) -> dict[str, str]:
+    """Give the workers with the same GPU as ``worker``, and itself: their devices by name."""
+    seen = {
+        name: (labels.get("device", ""), labels.get("gpu"))
+        for name, labels in session.execute(select(WorkerRow.name, WorkerRow.labels))
+    }
+    here = seen.get(worker or "")
+    return {
+        name: there[0]
+        for name, there in seen.items()
+        if name == worker or (there == here and there[1])
+    }
+
+
 def present(
     session: Session, request: ComparisonRequest, now: datetime, *, fetching: bool = True
 ) -> Deployed:

@@ -92,6 +92,8 @@ class ComparisonView(ComparisonSummary):
     request: ComparisonRequest
     worker: str | None
     """Both sides are pinned to it; None until one is chosen."""
+    workers: tuple[str, ...] = ()
+    """It, and the others with such a GPU that measure some of the cases."""
     rounds: int
     """Rounds of pairs that were submitted."""
     jobs: int

@@ -56,13 +56,13 @@ class Power:
 
 
 def forecast(
-    cases: Sequence[Expected], policy: Policy, budget_s: float
+    cases: Sequence[Expected], policy: Policy, budget_s: float, workers: int = 1
 ) -> list[CaseForecast[Statement]]:
     """Tell for each case the pairs and the time to expect, and the chance to see its limit.
 
     Each case gets its least pairs one after the other, then pairs come in rounds (`next_places`).
     From these the other cases drop out: as soon as equal ones usually are decided, or after their
-    least pairs where their limit is out of reach.
+    least pairs where their limit is out of reach. Several ``workers`` share the other cases.
     """
     levels = Levels.of(policy, [case.case_key for case in cases])
     usual = [_usual(case, policy, levels) for case in cases]
@@ -79,7 +79,10 @@ def forecast(
             else math.fsum(spent_s) - spent_s[place]
             for count, spent_s in enumerate(rounds_s, start=1)
         ]
-        fits = [case.spent_s(n) + more_s <= budget_s for n, more_s in enumerate(beside_s, start=1)]
+        fits = [
+            case.spent_s(n) + more_s / workers <= budget_s
+            for n, more_s in enumerate(beside_s, start=1)
+        ]
         told.append(_told(case, policy, levels, sum(fits)))
     return told
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -21,6 +21,7 @@ def next_places(
     records: Sequence[CaseRecord],
     policy: Policy,
     affordable: Sequence[float],
+    among: Collection[int] | None = None,
 ) -> list[int]:
     """Return the places of the open cases that are measured next.
 
@@ -39,9 +40,11 @@ def next_places(
         records: the pairs of each that were begun, and what was known of their noise.
         policy: of the gate.
         affordable: pairs of each that what is left of the budget has time for.
+        among: the places to choose from; by default all.
     """
     tried = [len(record.pairs) for record in records]
-    open_ = [place for place, case in enumerate(cases) if not case.settled]
+    may = range(len(cases)) if among is None else among
+    open_ = [place for place in may if not cases[place].settled]
     if first := [place for place in open_ if tried[place] < policy.min_pairs]:
         return first[:1]
     levels = Levels.of(policy, [case.case_key for case in cases])

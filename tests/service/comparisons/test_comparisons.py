@@ -113,6 +113,87 @@ def test_a_worker_that_comes_without_the_revisions_does_not_get_the_comparison(
     assert decision["warnings"][1].startswith("No worker has new; known are old.")
 
 
+TWO_CASES = [CASE, {"workload": "unet"}]
+
+
+def with_gpus(gate: GateHand, *names: str) -> dict[str, GateHand]:
+    """Workers with equal GPUs that have both revisions; the gate's own is the first."""
+    hands = [gate.worker, *(Hand(gate.client, name) for name in names)]
+    for hand in hands:
+        hand.introduce(["old", "new"], device="cuda", gpu="H200")
+    return {hand.name: GateHand(gate.client, hand) for hand in hands}
+
+
+def cases_of(gate: GateHand) -> set[str]:
+    return {lease.spec.case.workload for lease in gate.seen}
+
+
+@pytest.mark.both_databases
+def test_cases_spread_over_idle_workers_with_equal_gpus_and_each_stays_on_its_own(
+    gate: GateHand,
+) -> None:
+    hands = with_gpus(gate, "w2", "w3")
+    told = gate.start(cases=TWO_CASES)
+    assert sorted(told["workers"]) == ["w1", "w2"], "as many as there are cases"
+    script = {name: steady() for name in hands}
+    while sum(hand.measure(script[name], most=1) for name, hand in hands.items()):
+        pass
+    told = gate.read(told["id"])
+    assert told["outcome"] == "pass", told["decision"]["sentence"]
+    assert [cases_of(hand) for hand in hands.values()] == [{"resnet50"}, {"unet"}, set()]
+    by_case = {
+        (one["case_key"].partition(":")[0], one["worker"]) for one in told["decision"]["used"]
+    }
+    assert by_case == {("resnet50", "w1"), ("unet", "w2")}
+
+
+def test_who_is_free_first_takes_the_case_that_nobody_has_begun(gate: GateHand) -> None:
+    hands = with_gpus(gate, "w2")
+    told = gate.start(cases=[*TWO_CASES, {"workload": "nanogpt"}])
+    hands["w2"].measure(steady())
+    assert cases_of(hands["w2"]) == {"unet", "nanogpt"}
+    hands["w1"].measure(steady())
+    assert cases_of(hands["w1"]) == {"resnet50"}
+    assert gate.read(told["id"])["outcome"] == "pass"
+
+
+@pytest.mark.parametrize(
+    "why", ["one was asked for", "another GPU", "no GPU", "at work", "drained"]
+)
+def test_cases_stay_together_where_no_other_worker_will_do(gate: GateHand, why: str) -> None:
+    with_gpus(gate)
+    other = Hand(gate.client, "w2")
+    kind = {"device": "cuda", "gpu": "H100" if why == "another GPU" else "H200"}
+    if why == "no GPU":
+        kind = {"device": "cpu"}
+        gate.worker.introduce(["old", "new"], **kind)
+    other.introduce(["old", "new"], **kind)
+    if why == "at work":
+        gate.start(worker="w2")
+        assert other.start(other.must_claim()).status_code == 204
+    if why == "drained":
+        body = {"reason": "repair", "actor": "ada"}
+        assert gate.client.put("/api/v1/workers/w2/drain", json=body).status_code == 200
+    more = {"worker": "w1"} if why == "one was asked for" else {}
+    told = gate.start(cases=TWO_CASES, requires={"device": kind["device"]}, avoid=[], **more)
+    assert told["workers"] in (["w1"], ["w2"]), told
+
+
+def test_a_case_waits_for_its_own_worker_and_the_others_go_on(gate: GateHand) -> None:
+    hands = with_gpus(gate, "w2")
+    told = gate.start(cases=TWO_CASES)
+    hands["w1"].measure(steady())
+    assert cases_of(hands["w1"]) == {"resnet50"}
+    with gate.client.app.state.database.writing() as session:  # type: ignore[attr-defined]
+        long_ago = now_of(session) - timedelta(hours=1)
+        session.execute(
+            update(WorkerRow).where(WorkerRow.name == "w2").values(last_seen_at=long_ago)
+        )
+    note = gate.read(told["id"])["note"]
+    assert note.startswith("Worker w2 was last heard of")
+    assert note.endswith("This waits for it.")
+
+
 @pytest.mark.both_databases
 def test_what_was_started_is_answered_again_though_its_revision_is_gone(gate: GateHand) -> None:
     gate.worker.introduce(["old", "new"])
