@@ -75,7 +75,7 @@ def gate(
         Path | None, typer.Option(help="TOML or JSON file with limits per case: docs/gate.md.")
     ] = None,
     require: options.Require = None,
-    worker: Annotated[str | None, typer.Option(help="The worker that measures both.")] = None,
+    worker: Annotated[str | None, typer.Option(help="The worker that measures all.")] = None,
     project: options.Project = None,
     duet: Annotated[
         bool,

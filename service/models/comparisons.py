@@ -13,9 +13,10 @@ from service.schemas.comparisons import ComparisonState
 
 
 class ComparisonRow(ProjectOwned, Base):
-    """A baseline and a contender, measured in turn on one device until a decision stands.
+    """A baseline and a contender, measured in turn until a decision stands.
 
-    Only `service.comparisons` changes it, by compare-and-swap on ``state`` and ``rounds``.
+    Each case is measured on one device. Only `service.comparisons` changes the row, by
+    compare-and-swap on ``state`` and ``rounds``.
     """
 
     __tablename__ = "comparisons"
@@ -32,7 +33,7 @@ class ComparisonRow(ProjectOwned, Base):
     baseline_submission: Mapped[str] = mapped_column(ForeignKey("submissions.id"))
     contender_submission: Mapped[str] = mapped_column(ForeignKey("submissions.id"))
     worker: Mapped[str | None] = mapped_column(String(64))
-    """Both sides are pinned to it; None until one is chosen."""
+    """The first worker that was chosen; None until then. Each job names its own."""
     noise: Mapped[list[Any] | None]
     """Noise of each case by earlier gates; set when the first pairs are submitted."""
     rounds: Mapped[int]
@@ -78,4 +79,5 @@ class ComparisonJob(Base):
     """What the job found out, as far as a gate needs it; None until the job has ended."""
     attempt: Mapped[int | None]
     worker: Mapped[str | None] = mapped_column(String(64))
+    """The worker that the case is left to."""
     result_id: Mapped[str | None] = mapped_column(String(32))

@@ -25,7 +25,8 @@ class ComparisonState(StrEnum):
 
 
 class ComparisonRequest(Contract):
-    """A baseline and a contender, to be measured in turn on one device until a decision stands."""
+    """A baseline and a contender, to be measured in turn until a decision stands; each case on one
+    device."""
 
     baseline: Revision
     contender: Revision
@@ -38,7 +39,8 @@ class ComparisonRequest(Contract):
     requires: Labels = Field(default_factory=dict)
     """Labels that the worker must have."""
     worker: Name | None = None
-    """The worker that measures both sides; without it one that is there and has little to do."""
+    """The worker that measures all; without it one that is there and has little to do, and for more
+    cases idle ones with such a GPU."""
     avoid: Annotated[tuple[Name, ...], Field(max_length=100)] = ()
     """Workers that must not be chosen."""
     protocol: Protocol | None = None

@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("gates", nargs="+", metavar="'NAME equal|planted'")
     parser.add_argument("--budget", default="6m")
-    parser.add_argument("--device", default="auto")
+    parser.add_argument("--devices", default="auto", help="such as cuda:0,cuda:1: a worker each")
     parser.add_argument("--alone", action="store_true", help="one process after the other")
     parser.add_argument("--port", type=int, default=8799)
     parser.add_argument("--until", type=float, default=float("inf"), help="no gate begins later, s")
@@ -90,8 +90,9 @@ def main() -> None:
         checkouts = Path(folder) / "checkouts"
         checkouts.mkdir()
         settings = {"THROUGHLINE_WORKER_TARGET": f"{checkouts}/{{revision}}"}
-        worker = ["--device", arguments.device]
-        with service_and_workers(Path(folder), arguments.port, settings, [worker]):
+        devices = enumerate(arguments.devices.split(","))
+        workers = [["--name", f"gpu-{n}", "--device", device] for n, device in devices]
+        with service_and_workers(Path(folder), arguments.port, settings, workers):
             run_gates(checkouts, arguments)
 
 

@@ -135,7 +135,7 @@ def test_cases_spread_over_idle_workers_with_equal_gpus_and_each_stays_on_its_ow
     hands = with_gpus(gate, "w2", "w3")
     told = gate.start(cases=TWO_CASES)
     assert sorted(told["workers"]) == ["w1", "w2"], "as many as there are cases"
-    script = {name: steady() for name in hands}
+    script = {name: steady(facts={"hw.gpu.uuid": name}) for name in hands}
     while sum(hand.measure(script[name], most=1) for name, hand in hands.items()):
         pass
     told = gate.read(told["id"])
