@@ -68,17 +68,51 @@ MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master"
 """Names of the branch that others start from, the likeliest first."""
 
 
-def fork_point(folder: Path) -> str | None:
-    """Return the commit where the checked-out branch left the main branch.
+def fork_point(folder: Path, of: str = "HEAD") -> str | None:
+    """Return the commit where the history of ``of`` left the main branch.
 
-    On the main branch itself that is the commit before. None if there is no such commit.
+    For a commit of the main branch that is the one before. None if there is no such commit.
     """
-    head = commit_named("HEAD", folder)
+    head = commit_named(of, folder)
     main = next((name for name in MAIN_BRANCHES if commit_named(name, folder)), None)
     if head is None or main is None:
         return None
-    fork = git(folder, "merge-base", "HEAD", main)
-    return commit_named("HEAD^", folder) if fork == head else fork
+    fork = git(folder, "merge-base", head, main)
+    return commit_named(f"{head}^", folder) if fork == head else fork
+
+
+CHANGES = "refs/throughline/"
+"""Where changes that are on no branch are pushed to, each under its commit."""
+
+
+def pushed_changes(folder: Path) -> Version:
+    """Push the changes of tracked files to ``origin``, as a commit that is on no branch.
+
+    Branch, index and files stay as they are. Without changes it is the commit checked out.
+
+    Raises:
+        Stop: ``folder`` is no git checkout with a commit, or git refuses; the sentence says why.
+    """
+    given_or_checked_out(None, folder, "--contender")
+    changed = _told(folder, "stash", "create", "Changes sent by throughline gate")
+    if not changed:
+        return given_or_checked_out(None, folder, "--contender")
+    _told(folder, "push", "--quiet", "origin", f"{changed}:{CHANGES}{changed}")
+    return Version(changed)
+
+
+def _told(folder: Path, *arguments: str) -> str:
+    """What git prints.
+
+    Raises:
+        Stop: it fails.
+    """
+    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, check=False)
+    if done.returncode != 0:
+        lines = done.stderr.decode(errors="replace").split("\n")
+        said = " / ".join([line for line in lines if line.strip()][:3])
+        raise Stop(f"The changes could not be pushed: `git {arguments[0]}` failed: {said}")
+    return done.stdout.decode().strip()
 
 
 def of_today(now: datetime) -> Version:

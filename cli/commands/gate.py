@@ -48,6 +48,15 @@ PullRequest = Annotated[
 ]
 
 
+PushChanges = Annotated[
+    bool,
+    typer.Option(
+        "--push-changes",
+        help="Push the changes of tracked files to origin, on no branch, and gate those.",
+    ),
+]
+
+
 def gate(
     *,
     baseline: Baseline = None,
@@ -94,6 +103,7 @@ def gate(
         str | None, typer.Option(help="The same key starts one, however often CI retries.")
     ] = None,
     pull_request: PullRequest = None,
+    push_changes: PushChanges = False,
     url: options.Url = options.DEFAULT_URL,
 ) -> None:
     """Measure two revisions in turn on one device until every case is decided or the budget ends.
@@ -117,5 +127,6 @@ def gate(
         project,
         duet,
         pull_request,
+        push_changes,
     )
     raise typer.Exit(run(url, order, shown_as, output, inconclusive))

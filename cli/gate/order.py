@@ -17,7 +17,7 @@ from cli import parse_case
 from cli.durations import seconds
 from cli.exits import Stop
 from cli.gate.pull_request import told_or_found
-from cli.revision import fork_point, given_or_checked_out
+from cli.revision import Version, fork_point, given_or_checked_out, pushed_changes
 from service.schemas.policy import Policy
 
 
@@ -47,6 +47,7 @@ class GateOptions:
     project: str | None = None
     duet: bool = True
     pull_request: str | None = None
+    push_changes: bool = False
 
     def request(self) -> dict[str, Any]:
         """Return the request to post to the service.
@@ -56,8 +57,10 @@ class GateOptions:
         """
         if (self.suite is None) == (not self.cases):
             raise Stop("Name what to measure: --suite, or --case as often as you like.")
-        contender = given_or_checked_out(self.contender, Path.cwd(), "--contender")
-        baseline = self.baseline or fork_point(Path.cwd())
+        policy, budget_s = self._policy(), seconds(self.budget)
+        contender = self._contender(Path.cwd())
+        of = contender.revision if self.push_changes else "HEAD"
+        baseline = self.baseline or fork_point(Path.cwd(), of)
         if baseline is None:
             raise Stop(
                 "No commit is known where this branch left the main branch: name one with "
@@ -66,8 +69,8 @@ class GateOptions:
         request: dict[str, Any] = {
             "baseline": baseline,
             "contender": contender.revision,
-            "budget_s": seconds(self.budget),
-            "policy": self._policy(),
+            "budget_s": budget_s,
+            "policy": policy,
             "requires": parse_case.labels(self.requires),
             "source": "gate",
             "duet": self.duet,
@@ -81,6 +84,13 @@ class GateOptions:
         if self.suite is None:
             request["cases"] = [_case(words) for words in self.cases]
         return request | {name: value for name, value in optional.items() if value is not None}
+
+    def _contender(self, folder: Path) -> Version:
+        if not self.push_changes:
+            return given_or_checked_out(self.contender, folder, "--contender")
+        if self.contender is not None:
+            raise Stop("--push-changes gates what is changed here: leave --contender out.")
+        return pushed_changes(folder)
 
     def _policy(self) -> dict[str, Any]:
         options = {"max_regression": self.max_regression, "margin": self.margin}

@@ -10,7 +10,7 @@ from functools import partial
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from benchmarks.contracts import AttemptState, is_commit
+from benchmarks.contracts import AttemptState, is_commit, meets
 from benchmarks.contracts.pins import UPSTREAM, needed_by, pins_of
 from service.jobs.workers import drain_of
 from service.models import Attempt, ComparisonRow, ComparisonState, WorkerRow
@@ -67,7 +67,7 @@ def why_unable(
         if dirty := [name for name in unknown if name.endswith("+dirty")]:
             return (
                 f"No worker has {_listed(dirty, 'or')}: its changes are in no commit. Commit and "
-                "push them, or take them back."
+                "push them, or take them back. A gate in a checkout can send them: --push-changes."
             )
         return (
             f"No worker has {_listed(unknown, 'or')}{remark}. Deploy it where "
@@ -162,7 +162,7 @@ def _there(session: Session, request: ComparisonRequest, now: datetime) -> list[
     return [
         row
         for row in session.scalars(seen.order_by(WorkerRow.name))
-        if request.requires.items() <= row.labels.items()
+        if meets(row.labels, request.requires)
         and row.name not in request.avoid
         and request.worker in (None, row.name)
     ]

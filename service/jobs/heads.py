@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Head, Worker
+from benchmarks.contracts import Head, Worker, meets
 from benchmarks.contracts.pins import pins_of
 from service.errors import Unresolved
 from service.models import WorkerRow
@@ -50,7 +50,7 @@ def resolve(session: Session, rule: str, requires: Mapping[str, str], now: datet
     """
     target, _, ref = rule.removeprefix(RULE).partition(":")
     every = session.scalars(select(WorkerRow).order_by(WorkerRow.name))
-    allowed = [row for row in every if requires.items() <= row.labels.items()]
+    allowed = [row for row in every if meets(row.labels, requires)]
     here = [row for row in allowed if row.last_seen_at > now - HERE]
     builders = [row for row in here if target in (row.targets or {})]
     tellers = [row for row in builders if row.heads_told_at and row.heads_told_at > now - HERE]

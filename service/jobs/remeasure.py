@@ -10,7 +10,8 @@ from typing import TypeAlias
 from sqlalchemy import exists, func, select
 from sqlalchemy.orm import Session, aliased
 
-from benchmarks.contracts import JobSpec, meets
+from benchmarks.catalog import catalog
+from benchmarks.contracts import Case, JobSpec, meets
 from benchmarks.contracts.pins import pins_of
 from service.analysis.least_certain import UncertainLevel, least_certain, width_of
 from service.analysis.variance import NIGHT
@@ -128,10 +129,20 @@ def _series(session: Session, row: Schedule, commit: str) -> _Series:
         .where(Point.revision == commit, *COUNTED, SeriesRow.metric == METRIC, *own)
         .where(SeriesRow.project == row.project, Submission.project == row.project)
     )
-    return {
-        name: (frozenset(comparability.items()), JobSpec.model_validate(spec))
+    read = (
+        (name, frozenset(comparability.items()), JobSpec.model_validate(spec))
         for name, comparability, spec in session.execute(query)
-    }
+    )
+    return {name: (hardware, like) for name, hardware, like in read if _is_offered(like.case)}
+
+
+def _is_offered(case: Case) -> bool:
+    """Return True if the catalog still has what ``case`` names; else a submission is refused."""
+    try:
+        catalog.normalise(case)
+    except (catalog.UnknownName, catalog.Refused):
+        return False
+    return True
 
 
 def _levels(

@@ -9,7 +9,7 @@ from typing import Any, cast
 from sqlalchemy import Table, select
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import FOLDER, Worker
+from benchmarks.contracts import FOLDER, Worker, meets
 from service.database.session import insert_if_absent
 from service.errors import Conflict, NotFound
 from service.jobs import commit_ranges, eligibility, heads
@@ -140,7 +140,7 @@ def common_device(session: Session, requires: Mapping[str, str], now: datetime) 
     """
     present = select(WorkerRow.labels).where(WorkerRow.last_seen_at > now - LATELY)
     known = session.scalars(present)
-    devices = {labels.get("device") for labels in known if requires.items() <= labels.items()}
+    devices = {labels.get("device") for labels in known if meets(labels, requires)}
     return next(iter(devices)) if len(devices) == 1 and devices <= _DEVICES else None
 
 

@@ -1,4 +1,5 @@
 import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -7,7 +8,11 @@ import pytest
 from builders import repository
 
 from cli.exits import Exit, Stop
+from cli.gate.order import GateOptions
 from cli.revision import checked_out, commit_named, fork_point, given_or_checked_out, of_today
+from worker.targets.builds import Builds
+from worker.targets.commands import BuildFailed
+from worker.targets.definitions import Repository
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -97,3 +102,68 @@ def test_a_branch_is_compared_with_where_it_left_the_main_branch(tmp_path: Path)
         git("commit", "--quiet", "--allow-empty", "--message", message)
     assert fork_point(tmp_path) == second
     assert fork_point(tmp_path / "..") is None
+
+
+@pytest.fixture
+def cloned(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder: a checkout of a bare repository, on its main branch."""
+    git(checkout, "clone", "--quiet", "--bare", ".", "origin.git")
+    folder = checkout / "clone"
+    git(checkout, "clone", "--quiet", "origin.git", "clone")
+    for name in ("user.name", "user.email"):
+        git(folder, "config", name, "t@example.org")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def order(case: str) -> GateOptions:
+    """A gate of the changes here, with nothing else chosen."""
+    none = (None, None, None)
+    return GateOptions(*none, (case,), *none, "20m", (), *none, push_changes=True)
+
+
+def test_changes_are_gated_where_the_worker_allows_them_and_leave_no_trace(
+    cloned: Path, tmp_path: Path
+) -> None:
+    head, origin = git(cloned, "rev-parse", "HEAD"), tmp_path / "origin.git"
+    (cloned / "train.py").write_text("print(2)\n")
+    (cloned / "notes.txt").write_text("in no commit")
+    asked = order("unet").request()
+    changed = asked["contender"]
+    assert (asked["baseline"], git(cloned, "rev-parse", "HEAD")) == (head, head)
+    assert git(cloned, "status", "--porcelain") == "M train.py\n?? notes.txt"
+    assert git(cloned, "stash", "list") == ""
+    assert git(origin, "for-each-ref", "--format=%(refname)").splitlines()[1:] == [
+        f"refs/throughline/{changed}"
+    ]
+    allowed = ("refs/heads/*", "refs/throughline/*")
+    target = {"ours": Repository(git=str(origin), refs=allowed)}
+    built = Builds(tmp_path / "builds", target, "python", 2**30).folder_of(changed)
+    assert built is not None
+    assert (built / "train.py").read_text() == "print(2)\n"
+    assert not (built / "notes.txt").exists()
+    cautious = Builds(tmp_path / "other", {"ours": Repository(git=str(origin))}, "python", 2**30)
+    with pytest.raises(BuildFailed, match="is in no repository of this worker's targets"):
+        cautious.folder_of(changed)
+
+
+def test_without_changes_the_commit_is_gated_and_nothing_pushed(
+    cloned: Path, tmp_path: Path
+) -> None:
+    git(cloned, "commit", "--quiet", "--allow-empty", "--message", "second")
+    asked = order("unet").request()
+    assert asked["contender"] == git(cloned, "rev-parse", "HEAD")
+    assert asked["baseline"] == git(cloned, "rev-parse", "HEAD^")
+    assert "throughline" not in git(tmp_path / "origin.git", "for-each-ref")
+
+
+def test_changes_that_cannot_be_pushed_say_why(cloned: Path, tmp_path: Path) -> None:
+    (cloned / "train.py").write_text("print(2)\n")
+    with pytest.raises(Stop, match="leave --contender out"):
+        replace(order("unet"), contender="main").request()
+    with pytest.raises(Stop, match="no span of time"):
+        replace(order("unet"), budget="soon").request()
+    assert "throughline" not in git(tmp_path / "origin.git", "for-each-ref")
+    (tmp_path / "origin.git").rename(tmp_path / "gone.git")
+    with pytest.raises(Stop, match=r"The changes could not be pushed: `git push` failed: .*origin"):
+        order("unet").request()

@@ -309,7 +309,8 @@ class Builds:
             raise Unbuildable(f"it has a {VENV} of its own.")
         if repository.install is definitions.Install.UV_SYNC:
             kept, said = self._folder / "environments", self._log(name)
-            environment = environment_of(part, repository, self._python, kept, said)
+            python = repository.python or self._python
+            environment = environment_of(part, repository, python, kept, said)
             (inside / VENV).symlink_to(environment, target_is_directory=True)
 
     def _remove_halves(self) -> None:

@@ -96,6 +96,8 @@ class Repository(Bounded):
     ] = ("refs/heads/*",)
     """Commits that these reach may be measured, and no others."""
     install: Install = Install.NONE
+    python: Annotated[str, Field(pattern=r"^(/.*)?$")] = ""
+    """The Python of environments that uv makes; by default the worker's."""
     path: Annotated[str, AfterValidator(_inside)] = "."
     """The folder that comes first for imports, such as ``src``; it also holds ``uv.lock``'s project
     if that is there and not at the top."""

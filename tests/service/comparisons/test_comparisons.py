@@ -649,3 +649,9 @@ def test_a_request_that_makes_no_sense_is_refused(gate: GateHand) -> None:
 def test_one_that_does_not_exist_is_not_found(gate: GateHand) -> None:
     assert gate.client.get(f"/api/v1/comparisons/{'0' * 32}").status_code == 404
     assert gate.client.post(f"/api/v1/comparisons/{'0' * 32}/cancel").status_code == 404
+
+
+def test_of_gpus_more_will_do_than_a_comparison_requires(gate: GateHand) -> None:
+    gate.worker.introduce(["old", "new"], device="cuda", gpus="4")
+    assert gate.start(requires={"gpus": "2"})["worker"] == gate.worker.name
+    assert gate.start(requires={"gpus": "8"})["worker"] is None

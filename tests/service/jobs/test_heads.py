@@ -96,6 +96,15 @@ def test_a_slot_measures_the_commit_at_which_workers_see_the_ref(
     assert row.ordered_at == datetime(2026, 11, 20, 1, tzinfo=UTC)
 
 
+def test_a_worker_with_more_gpus_than_a_schedule_requires_tells_the_commit(
+    client: TestClient, fire: Fire
+) -> None:
+    tell(client, head(ONE), labels={"device": "cpu", "gpus": "4"})
+    follow(client, requires={"gpus": "2"})
+    fire(1)
+    assert submitted(client) == [ONE]
+
+
 @pytest.mark.parametrize(
     ("ref", "asked"),
     [

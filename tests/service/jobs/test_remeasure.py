@@ -213,3 +213,12 @@ def test_what_makes_way_for_a_slot_is_cancelled(team: Team) -> None:
         session.execute(update(Schedule).values(next_due_at=soon))
     assert team.fill() is None
     assert team.asked() == []
+
+
+def test_a_case_that_left_the_catalog_stands_in_no_others_way(team: Team) -> None:
+    live(team)
+    with team.database.writing() as session:
+        for job in session.scalars(select(Job).where(Job.case_key == LOUD)):
+            job.spec = job.spec | {"case": job.spec["case"] | {"workload": "gone"}}
+    assert team.fill()
+    assert len({job.case_key for job in team.asked()} - {LOUD}) == len(team.workers)

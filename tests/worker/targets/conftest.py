@@ -51,7 +51,7 @@ def uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     script.parent.mkdir()
     script.write_text(
         "#!/bin/sh\n"
-        f'echo "$@" >> {tmp_path}/calls\n'
+        f'echo "$@" >> {tmp_path}/calls; echo "$UV_PYTHON" >> {tmp_path}/pythons\n'
         'mkdir -p "$UV_PROJECT_ENVIRONMENT/bin"\n'
         f'ln -s {sys.executable} "$UV_PROJECT_ENVIRONMENT/bin/python"\n'
         'grep -q broken uv.lock && { echo "no wheel for this platform" >&2; exit 2; }\n'

@@ -21,6 +21,7 @@ from worker.targets.definitions import BadTargets
         ('[targets.a]\ngit = "/x"\ninstall = "make"', "Input should be 'none' or 'uv-sync'"),
         ('[targets.a]\ngit = "/x"\nrefs = ["--upload-pack=id"]', "should match pattern"),
         ('[targets.a]\ngit = "/x"\ncommand = "id"', "Extra inputs are not permitted"),
+        ('[targets.a]\ngit = "/x"\npython = "sh -c id"', "should match pattern"),
         ("[targets", "is no TOML"),
         ("[upstream]", "upstream.packages: Field required"),
         ("[upstream]\npackages = []", "at least 1 item"),

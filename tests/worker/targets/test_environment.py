@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,6 +30,19 @@ def test_commits_with_the_same_lock_share_an_environment(
     assert all("--frozen --no-build --no-install-project" in call for call in calls)
     # The repository's configuration names folders to write to, and has the new Python started.
     assert all("--no-config --no-compile-bytecode" in call for call in calls)
+
+
+def test_a_target_may_have_its_own_python(
+    commit: Commit, build: Callable[..., Builds], uv: Path, tmp_path: Path
+):
+    one = commit(uv__lock=LOCK, pyproject__toml=PROJECT)
+    python = tmp_path / "python3.99"
+    python.touch()
+    for chosen in ({}, {"python": str(python)}):
+        assert build(install="uv-sync", **chosen).folder_of(one)
+        shutil.rmtree(tmp_path / "builds" / "checkouts")
+    assert uv.with_name("pythons").read_text().split() == [sys.executable, str(python)]
+    assert len(list((tmp_path / "builds" / "environments").iterdir())) == 2
 
 
 def test_commits_with_other_default_groups_share_none(
