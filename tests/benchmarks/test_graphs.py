@@ -13,6 +13,7 @@ from benchmarks.catalog import catalog
 from benchmarks.contracts import Case
 from benchmarks.measure import graphs
 from benchmarks.measure.parity_check import without_dropout
+from benchmarks.measure.profile import recording
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
 
@@ -43,6 +44,30 @@ def test_an_optimizer_that_counts_steps_counts_them_on_the_device() -> None:
 
 def test_without_the_axis_a_step_is_launched_as_ever() -> None:
     assert type(graphs.trainer(recipe(), torch.device("cpu"))) is Trainer
+
+
+@pytest.mark.parametrize(
+    ("mode", "captured", "launched_as"),
+    [
+        (None, False, None),
+        ("default", False, None),
+        ("max-autotune", False, None),
+        ("default", True, "default"),
+        ("reduce-overhead", False, "default"),
+        ("reduce-overhead", True, "default"),
+    ],
+)
+def test_compiled_kernels_are_launched_one_by_one_where_a_graph_hides_their_arguments(
+    mode: str | None, captured: bool, launched_as: str | None
+) -> None:
+    options = None if mode is None else {"mode": mode, "dynamic": False}
+    hidden = replace(recipe(), compile_options=options, graphs=captured, float8=True)
+    plain = recording.launched(hidden)
+    if launched_as is None:
+        assert plain is None
+    else:
+        expected = {"mode": launched_as, "dynamic": False}
+        assert plain == replace(hidden, compile_options=expected, graphs=False, float8=False)
 
 
 @pytest.mark.parametrize(

@@ -71,9 +71,17 @@ def test_of_a_compiled_step_without_a_break_nothing_of_the_device_runs_outside()
 
 
 @pytest.mark.gpu
-def test_a_fused_kernel_tells_the_bytes_that_it_moves() -> None:
+@pytest.mark.parametrize(
+    "axes",
+    [
+        {"compile": "default"},
+        {"compile": "default", "graphs": "on"},
+        {"compile": "reduce-overhead"},
+    ],
+)
+def test_a_fused_kernel_tells_the_bytes_that_it_moves(axes: dict[str, str]) -> None:
     """The ReLU of [64, 1024, 1024] floats; its forward reads and writes them, or more."""
-    _, profile = measured("clean", "cuda", compile="default")
+    _, profile = measured("clean", "cuda", **axes)
     fused = [one for one in profile.operations if one.name.startswith("triton_poi")]
     assert fused
     for one in fused:

@@ -90,7 +90,12 @@ def _observed(
     except Exception as error:  # such as too little memory for an eager step
         return noted(profiled, "The eager step could not be watched", error)
     demands, waits = observation.stored()
-    operations = reading.read(steady, known, _generated(trainer, ring)).operations
+    traffic: dict[str, generated.Traffic] = {}
+    try:
+        traffic = _generated(trainer, ring)
+    except Exception as error:  # such as too little memory beside a graph's
+        profiled = noted(profiled, "The compiled kernels could not be watched", error)
+    operations = reading.read(steady, known, traffic).operations
     update: dict[str, Any] = {"operations": operations, "demands": demands}
     update |= {"synchronizations": waits, "notes": (*profiled.notes, *observation.notes)}
     if not compilation.graphs() and profiled.step_s is not None:
@@ -164,12 +169,31 @@ def _copies(
 
 
 def _generated(trainer: Trainer, ring: Sequence[Batch]) -> dict[str, generated.Traffic]:
-    """The traffic of a compiled step's kernels, from one more step that records shapes."""
+    """The traffic of a compiled step's kernels, from one more step that records shapes.
+
+    The launch of a CUDA graph records none: the same kernels are launched one by one instead.
+    """
     if trainer.device.type != "cuda" or trainer.recipe.compile_options is None:
         return {}
+    if one_by_one := launched(trainer.recipe):
+        trainer = Trainer(one_by_one, trainer.device)
+        trainer.step(ring[0])  # compiles, mostly out of the compiler's cache
     step = partial(trainer.step, ring[0])
     events = traced(trainer.device, step, shapes=True)
     return generated.traffic(events, compilation.arguments())
+
+
+def launched(recipe: Recipe) -> Recipe | None:
+    """``recipe`` without its CUDA graphs, over the same compiled model; None if it has none.
+
+    ``max-autotune`` has some too, and is left out: to compile it anew may take minutes.
+    """
+    options = dict(recipe.compile_options or {})
+    if not recipe.graphs and options.get("mode") != "reduce-overhead":
+        return None
+    if options.get("mode") == "reduce-overhead":
+        options["mode"] = "default"
+    return replace(recipe, compile_options=options, graphs=False, checkpointing=False, float8=False)
 
 
 def traced(
