@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from benchmarks.contracts import KernelTime, Profile
+from benchmarks.contracts import KernelTime, Profile, Result
 from benchmarks.contracts.profile import MOST_KERNEL_TIMES
 
 LEAST = 0.001
@@ -105,6 +105,21 @@ def figures(baseline: Profile, contender: Profile) -> list[FigureChange]:
         *(FigureChange(cause, "s", *(one.idle_s.get(cause) for one in sides)) for cause in causes),
         FigureChange("kernels", "", *(one.kernels for one in sides)),
         FigureChange("launches", "", *(one.launches for one in sides)),
+    ]
+
+
+def of_full(baseline: Result, contender: Result) -> list[FigureChange]:
+    """Hold a step of FULL against each other, and what the device waited for its input there.
+
+    They are of the timed pass of the process that was profiled, which the profiler did not slow.
+    """
+    sides = [one.replicates[0].full for one in (baseline, contender) if one.replicates]
+    if len(sides) < 2:
+        return []
+    return [
+        FigureChange("full step", "s", *(one.wall_s / one.steps for one in sides)),
+        FigureChange("full wait", "s", *(one.stall_s for one in sides)),
+        FigureChange("full copy", "s", *(one.copy_s for one in sides)),
     ]
 
 

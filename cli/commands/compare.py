@@ -11,7 +11,8 @@ import typer
 from pydantic import BaseModel
 from rich.text import Text
 
-from benchmarks.contracts import Profile, Result
+from benchmarks.contracts import Result
+from benchmarks.diagnosis import kernel_changes
 from cli import options, revision
 from cli.client import ServiceClient, read
 from cli.exits import Away, Exit, Stop
@@ -59,7 +60,8 @@ def compare(
     if shown_as is output.OutputFormat.TABLE:
         show(compared.changes, compared.baseline, compared.contender, output.paper())
         for case, before, after in shown:
-            kernel_table.show(case, before, after, output.paper())
+            full = kernel_changes.of_full(before, after)
+            kernel_table.show(case, before.profile, after.profile, output.paper(), full)
     else:
         say(text.rstrip("\n"))
     raise typer.Exit(outcome(compared.changes))
@@ -74,22 +76,22 @@ class _StoredProfile(BaseModel):
 
 def _profiles(
     client: ServiceClient, changes: Sequence[series.RevisionChange]
-) -> list[tuple[str, Profile, Profile]]:
-    """The case of each change that has both sides, with the profiles of its runs."""
+) -> list[tuple[str, Result, Result]]:
+    """The case of each change that has both sides, with the runs that were profiled."""
     both = ((one.case.key, one.baseline, one.contender) for one in changes)
     return [
-        (case, _profile(client, before.result_id), _profile(client, after.result_id))
+        (case, _profiled(client, before.result_id), _profiled(client, after.result_id))
         for case, before, after in both
         if before is not None and after is not None
     ]
 
 
-def _profile(client: ServiceClient, result_id: str) -> Profile:
-    """The profile of a point's first process; an empty one where none was asked for."""
+def _profiled(client: ServiceClient, result_id: str) -> Result:
+    """A point's first process, which has the profile where one was asked for."""
     stored = read(_StoredProfile, client.text("results", result_id))
     if stored.parts[:1] not in ((), (result_id,)):
         stored = read(_StoredProfile, client.text("results", stored.parts[0]))
-    return stored.result.profile
+    return stored.result
 
 
 def _comparison(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.text import Text
 
 from benchmarks.contracts import Profile
@@ -14,15 +16,21 @@ MOST_ROWS = 8
 _COLOUR = {"faster": "green", "gone": "green", "slower": "red", "new": "red"}
 
 
-def show(case: str, baseline: Profile, contender: Profile, console: output.Console) -> None:
-    """Print what changed in a step of ``case``, or why that cannot be told."""
+def show(
+    case: str,
+    baseline: Profile,
+    contender: Profile,
+    console: output.Console,
+    full: Sequence[kernel_changes.FigureChange] = (),
+) -> None:
+    """Print what changed in a step of ``case``, or why that cannot be told; first its ``full``."""
     for side, profile in (("baseline", baseline), ("contender", contender)):
         if why := kernel_changes.missing(profile):
             console.say(f"Kernels of {case}: not compared. The {side}: {why}", "dim")
             return
     right = ("baseline", "contender", "difference")
     drawn = output.table(f"{case}, each step", "it is", *right, right=right)
-    for figure in kernel_changes.figures(baseline, contender):
+    for figure in (*full, *kernel_changes.figures(baseline, contender)):
         drawn.add_row(figure.name, "", *_numbers(figure.baseline, figure.contender, figure.unit))
     drawn.add_section()
     for change in kernel_changes.changes(baseline, contender)[:MOST_ROWS]:

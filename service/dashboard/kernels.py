@@ -70,12 +70,13 @@ def compared(baseline: ProfiledRun, contender: ProfiledRun, most: int) -> ShownK
     """Hold two runs against each other; None if one has no kernels."""
     if baseline.missing or contender.missing:
         return None
-    profiles = [one.stored.result.profile for one in (baseline, contender)]
+    results = [one.stored.result for one in (baseline, contender)]
+    profiles = [one.profile for one in results]
     changes = kernel_changes.changes(*profiles)
     return ShownKernels(
         baseline=baseline,
         contender=contender,
-        figures=tuple(kernel_changes.figures(*profiles)),
+        figures=(*kernel_changes.of_full(*results), *kernel_changes.figures(*profiles)),
         changes=tuple(changes[:most]),
         left_out=len(changes[most:]),
     )

@@ -69,6 +69,9 @@ FOUND_BY = {
 """Evidence for the line of an operation."""
 
 PROFILE = {
+    "full step": "Step of FULL",
+    "full wait": "Idle in FULL: waits for a batch",
+    "full copy": "FULL copies its batch",
     "step": "Step under the profiler",
     "busy": "Device busy",
     "host_wait": "Idle: launched too late",

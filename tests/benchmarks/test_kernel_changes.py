@@ -5,14 +5,15 @@ import time
 
 import pytest
 import torch
-from builders.profiled import a_profile, kernels
+from builders.measured import a_pass, a_result
+from builders.profiled import a_profile, kernels, profiled
 from builders.traces import kernel, launch, step
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from benchmarks.contracts import KernelTime, Profile
 from benchmarks.contracts.profile import MOST_KERNEL_TIMES
-from benchmarks.diagnosis.kernel_changes import KernelChange, changes, figures, missing
+from benchmarks.diagnosis.kernel_changes import KernelChange, changes, figures, missing, of_full
 from benchmarks.measure.profile import reading, recording, timeline
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
@@ -145,6 +146,21 @@ def test_idle_time_by_cause_and_launches_are_told_before_and_after() -> None:
     assert found["other"] == (None, 0.001)
     assert found["launches"] == (9.0, 19.0)
     assert found["busy"] == (0.09, 0.09)
+
+
+def test_a_loader_that_became_slow_is_told_in_full_where_no_kernel_changed() -> None:
+    kept = profile(gemm=0.04)
+    before, after = (
+        a_result(profiled(kept, a_pass(step_s, stall_s=stall_s)))
+        for step_s, stall_s in ((0.1, 0.001), (0.15, 0.051))
+    )
+    assert {one.verdict for one in changes(before.profile, after.profile)} == {"unchanged"}
+    found = {one.name: (one.baseline, one.contender) for one in of_full(before, after)}
+    assert found["full step"] == pytest.approx((0.1, 0.15))
+    assert found["full wait"] == (0.001, 0.051)
+    assert found["full copy"] == (0.0, 0.0)
+    failed = after.model_copy(update={"replicates": ()})
+    assert of_full(before, failed) == []
 
 
 def test_a_profile_of_before_kernels_were_kept_says_so() -> None:

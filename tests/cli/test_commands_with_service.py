@@ -176,6 +176,7 @@ def test_two_revisions_are_compared_by_kernel_where_they_were_profiled(throughli
         assert done.returncode == Exit.OK, done.stderr
     told = throughline("compare", "k1", "k2", "--kernels").stdout
     assert re.search(r"gemm +unchanged +90(\.0+)? ms +90(\.0+)? ms +0", told.replace("\u00a0", " "))
+    assert re.search(r"full wait +0", told)
     assert "gemm" not in throughline("compare", "k1", "k2").stdout
     assert throughline(*MINE, "-r", "k3", "--replicates", "2", "--wait").returncode == Exit.OK
     without = throughline("compare", "k1", "k3", "--kernels").stdout

@@ -372,6 +372,7 @@ def test_kernels_of_two_runs_stand_side_by_side_the_largest_difference_first(
     step = text.partition('aria-labelledby="step"')[2].partition("</section>")[0]
     assert "Step under the profiler" in step
     assert "Launches by the host" in step
+    assert "Idle in FULL: waits for a batch" in step
 
 
 def test_runs_without_kernels_say_how_to_get_them(pages: TestClient, seeded: Seeded) -> None:
