@@ -65,15 +65,16 @@ def recipe(make: Callable[[int], object], workers: int = 0) -> Recipe:
     )
 
 
-def cost_of(make: Callable[[int], object]) -> Input:
-    return sample_cost.measure(
-        Trainer(recipe(make), torch.device("cpu")), [(torch.zeros(2, 4),)] * 2
-    )
+def cost_of(make: Callable[[int], object], device: str = "cpu") -> Input:
+    made = recipe(make)
+    made.model.to(device)
+    ring = [(torch.zeros(2, 4, device=device),)] * 2
+    return sample_cost.measure(Trainer(made, torch.device(device)), ring)
 
 
-def tries(make: Callable[[int], object], count: int = 3) -> Iterator[Input]:
+def tries(make: Callable[[int], object], count: int = 3, device: str = "cpu") -> Iterator[Input]:
     """Several costs of the same: whoever else uses the machine only makes one of them worse."""
-    return (cost_of(make) for _ in range(count))
+    return (cost_of(make, device) for _ in range(count))
 
 
 def from_disk_b() -> int:
@@ -120,8 +121,9 @@ def slow_disk(paths: list[Path]) -> Callable[[int], object]:
     return read
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_a_slow_disk_is_found_with_its_seconds_though_the_run_was_warm(
-    on_disk: list[Path],
+    on_disk: list[Path], device: str
 ) -> None:
     def found(cost: Input) -> bool:
         assert cost.absent == ""
@@ -133,7 +135,7 @@ def test_a_slow_disk_is_found_with_its_seconds_though_the_run_was_warm(
         # The real disk is read as well, and has other readers.
         return DISK_S <= cost.disk_s <= 1.5 * DISK_S and cost.fetch_s < DISK_S / 2
 
-    assert any(map(found, tries(slow_disk(on_disk))))
+    assert any(map(found, tries(slow_disk(on_disk), device=device)))
 
 
 def test_files_that_were_not_in_memory_are_told(on_disk: list[Path]) -> None:
