@@ -179,8 +179,9 @@ def recipe(case: Case, context: Context) -> Recipe:
     drawn = torch.Generator().manual_seed(1)
     x = torch.randn(4096, 8, generator=drawn)
     scores = x.cumsum(1) + torch.randn(x.shape, generator=drawn)
+    model = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 8))
     made = Recipe(
-        model=nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 8)),
+        model=model.to(context.device),
         loss=loss,
         optimizer=torch.optim.AdamW,
         parameters=nn.Module.parameters,
