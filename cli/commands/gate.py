@@ -48,6 +48,9 @@ PullRequest = Annotated[
 ]
 
 
+PolicyFile = Annotated[
+    Path | None, typer.Option(help="TOML or JSON file with limits per case: docs/gate.md.")
+]
 PushChanges = Annotated[
     bool,
     typer.Option(
@@ -80,9 +83,7 @@ def gate(
     budget: Annotated[
         str, typer.Option(metavar="20m", help="Wall clock for all of it, waiting included.")
     ] = "20m",
-    policy: Annotated[
-        Path | None, typer.Option(help="TOML or JSON file with limits per case: docs/gate.md.")
-    ] = None,
+    policy: PolicyFile = None,
     require: options.Require = None,
     worker: Annotated[str | None, typer.Option(help="The worker that measures all.")] = None,
     project: options.Project = None,
