@@ -74,7 +74,8 @@ class TracedRank(values.Contract):
     """The sum of its kernels takes so much longer than without exchange; None where nothing runs
     without exchange."""
     lateness_s: Annotated[tuple[values.Seconds, ...], Field(min_length=1, max_length=100)]
-    """Of each traced step: how much later than the earliest rank it arrives at collectives."""
+    """Of each traced step: how much later than the earliest rank it arrives at collectives, told by
+    how much less of the step is exposed communication."""
 
     @property
     def late_s(self) -> float:
@@ -109,7 +110,7 @@ class GangTrace(values.Contract):
 
 
 class Straggler(values.Contract):
-    """A rank that the others wait for, in most steps of at least two launches."""
+    """A rank that the others wait for, in most steps of each of at least two launches."""
 
     rank: values.Count
     late_s: values.Seconds

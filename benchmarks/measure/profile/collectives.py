@@ -89,12 +89,16 @@ def paired(ranks: Sequence[RankSteps]) -> GangTrace:
         Unreadable: ranks did not take part in as many collectives of a group.
     """
     moved = _transfers([_by_group(rank.collectives) for rank in ranks])
-    parts = [_exposed(rank, union(own)) for rank, own in zip(ranks, moved, strict=True)]
-    longest = [max(of_step) for of_step in zip(*(wait_s for _, wait_s in parts), strict=True)]
+    exposed = [_in_steps(rank, rank.exposed) for rank in ranks]
+    moving = [
+        _in_steps(rank, shared(rank.exposed, union(own)))
+        for rank, own in zip(ranks, moved, strict=True)
+    ]
+    longest = [max(of_step) for of_step in zip(*exposed, strict=True)]
     return GangTrace(
         ranks=tuple(
-            _traced(rank, transfer_s, wait_s, longest)
-            for rank, (transfer_s, wait_s) in zip(ranks, parts, strict=True)
+            _traced(rank, all_s, transfer_s, longest)
+            for rank, all_s, transfer_s in zip(ranks, exposed, moving, strict=True)
         ),
         collectives=_a_step(ranks[0]),
     )
@@ -129,29 +133,31 @@ def _transfers(ranks: Sequence[dict[str, list[Collective]]]) -> list[list[Span]]
     return spans
 
 
-def _exposed(rank: RankSteps, moved: Sequence[Span]) -> tuple[list[float], list[float]]:
-    """Exposed transfer and exposed wait of each step; where a transfer runs, nothing waits."""
-    moving = shared(rank.exposed, moved)
-    transfer_s = [length(shared(moving, [step])) for step in rank.steps]
-    exposed_s = [length(shared(rank.exposed, [step])) for step in rank.steps]
-    wait_s = [max(0.0, both - part) for both, part in zip(exposed_s, transfer_s, strict=True)]
-    return transfer_s, wait_s
+def _in_steps(rank: RankSteps, spans: Sequence[Span]) -> list[float]:
+    return [length(shared(spans, [step])) for step in rank.steps]
 
 
 def _traced(
-    rank: RankSteps, transfer_s: Sequence[float], wait_s: Sequence[float], longest: Sequence[float]
+    rank: RankSteps,
+    exposed_s: Sequence[float],
+    transfer_s: Sequence[float],
+    longest_s: Sequence[float],
 ) -> TracedRank:
+    """A rank from each step's exposed communication, its part in transfer, and the most of any
+    rank. Steps last as long on all ranks: one with less has more of its own to do, and is late."""
     steps = len(rank.steps)
-    step_s = length(rank.steps) / steps
-    compute, transfer, wait = (math.fsum(s) / steps for s in (rank.compute_s, transfer_s, wait_s))
+    step, compute, exposed, transfer = (
+        math.fsum(seconds) / steps
+        for seconds in ([length(rank.steps)], rank.compute_s, exposed_s, transfer_s)
+    )
     return TracedRank(
-        step_s=step_s,
+        step_s=step,
         compute_s=compute,
         transfer_s=transfer,
-        wait_s=wait,
-        idle_s=max(0.0, step_s - compute - transfer - wait),
+        wait_s=max(0.0, exposed - transfer),
+        idle_s=max(0.0, step - compute - exposed),
         contention_s=rank.contention_s,
-        lateness_s=tuple(most - own for most, own in zip(longest, wait_s, strict=True)),
+        lateness_s=tuple(most - own for most, own in zip(longest_s, exposed_s, strict=True)),
     )
 
 
