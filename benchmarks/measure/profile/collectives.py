@@ -43,17 +43,30 @@ def rank_steps(timeline: Timeline, lead: int, without: Timeline | None = None) -
         Unreadable: a trace has no usable steps.
     """
     steps = _steps(timeline, lead)
-    computing = union((w.start_s, w.end_s) for w in timeline.work if w.kind != "communication")
-    edges = [-math.inf, *(edge for span in computing for edge in span), math.inf]
-    free = list(zip(edges[::2], edges[1::2], strict=True))
+    computing = _computing(timeline)
     communicating = union((one.start_s, one.end_s) for one in timeline.collectives)
     return RankSteps(
         steps=steps,
         compute_s=tuple(length(shared(computing, [step])) for step in steps),
-        exposed=tuple(shared(communicating, free)),
+        exposed=tuple(shared(communicating, _between(computing))),
         collectives=timeline.collectives,
         contention_s=None if without is None else _contention_s(timeline, without, lead),
     )
+
+
+def _computing(timeline: Timeline) -> list[Span]:
+    computes, waits = (
+        union((w.start_s, w.end_s) for w in timeline.work if (w.kind == "communication") == is_wait)
+        for is_wait in (False, True)
+    )
+    # An operator of a CPU also lasts while one that it calls waits for a collective.
+    return computes if timeline.on_gpu else shared(computes, _between(waits))
+
+
+def _between(spans: Sequence[Span]) -> list[Span]:
+    """The time before, between and after spans that are in order and do not overlap."""
+    edges = [-math.inf, *(edge for span in spans for edge in span), math.inf]
+    return list(zip(edges[::2], edges[1::2], strict=True))
 
 
 def _steps(timeline: Timeline, lead: int) -> tuple[Span, ...]:

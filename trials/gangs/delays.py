@@ -1,7 +1,7 @@
 """Plants delays on one rank of a gang, and counts how often rank and size are recovered.
 
-    python -m trials.gang_delays delays.jsonl                  # ddp on two GPUs, over NCCL
-    python -m trials.gang_delays delays.jsonl --device cpu     # over gloo
+    PYTHONPATH=. python -m trials.gangs.delays FILE                # ddp on two GPUs, over NCCL
+    PYTHONPATH=. python -m trials.gangs.delays FILE --device cpu   # over gloo
 
 Each launch is a fresh gang. It traces a few steps with each delay on each rank, then equal steps
 until its time is up. The n-th traces of all launches are judged together, as the launches of one
@@ -92,7 +92,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--world", type=int, default=2, help="ranks")
     parser.add_argument("--launches", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=50.0, help="of one launch, once it stands")
-    parser.add_argument("--workload", default="trials.gang_delays:build")
+    parser.add_argument("--workload", default="trials.gangs.delays:build")
     parser.add_argument("--axes", nargs="*", default=[], metavar="AXIS=VALUE")
     parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -103,7 +103,7 @@ def _launch(asked: argparse.Namespace, number: int) -> Iterator[dict[str, Any]]:
     """Start a process for each rank and wait for all; yield rank 0's rows."""
     links = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", "NCCL_NVLS_ENABLE": "0"}
     with tempfile.TemporaryDirectory(prefix="tl-") as folder:
-        again = [sys.executable, "-m", "trials.gang_delays", *sys.argv[1:]]
+        again = [sys.executable, "-m", "trials.gangs.delays", *sys.argv[1:]]
         processes = [
             subprocess.Popen(
                 [*again, "--rank", str(rank), "--folder", folder],
