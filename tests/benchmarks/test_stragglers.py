@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import random
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
+from builders.measured import a_pass, a_replicate, a_result
 
 from benchmarks.contracts import GangTrace
 from benchmarks.diagnosis.straggler import straggler
 from benchmarks.measure.profile.collectives import paired, rank_steps
 from benchmarks.measure.profile.reading import Unreadable
 from benchmarks.measure.profile.timeline import STEP, Event, read
+from cli.output import result_panel
+from cli.output.console import Console
 
 STEPS, LEAD = 10, 2
 FORWARD_S, BUCKETS, BACKWARD_S, UPDATE_S, TRANSFER_S = 0.020, 8, 0.036, 0.002, 0.0004
@@ -152,6 +157,41 @@ def test_contention_is_what_the_same_kernels_take_longer_than_without_exchange()
     gang, apart = read(steps(0.15, exchanges=True)), read(steps(0.1, exchanges=False))
     assert rank_steps(gang, 1, apart).contention_s == pytest.approx(0.1)
     assert rank_steps(gang, 1).contention_s is None
+
+
+def test_an_operator_of_a_cpu_does_not_compute_while_it_waits() -> None:
+    def steps(arrives_s: float) -> list[Event]:
+        told = []
+        for number in range(4):
+            at = float(number)
+            told.append(event(f"{STEP}{number}", at, at + 0.95, "user_annotation"))
+            told.append(event("aten::mm", at, at + 0.9, "cpu_op"))
+            told.append(event("_c10d_functional::wait_tensor", at + 0.5, at + 0.8, "cpu_op"))
+            told.append(event("gloo:all_reduce", at + arrives_s, at + 0.8, "user_annotation"))
+        return told
+
+    early, late = paired([rank_steps(read(steps(at_s)), 1) for at_s in (0.5, 0.7)]).ranks
+    assert early.compute_s == pytest.approx(0.6)
+    assert (early.transfer_s, early.wait_s) == pytest.approx((0.1, 0.2))
+    assert (late.wait_s, late.late_s) == pytest.approx((0.0, 0.2), abs=1e-9)
+
+
+def test_a_result_prints_the_parts_of_an_exchange_and_who_is_late() -> None:
+    def shown(*traces: GangTrace) -> str:
+        one = a_replicate(a_pass(0.1), a_pass(0.1))
+        parts = [one.model_copy(update={"gang_trace": trace}) for trace in traces]
+        sink = io.StringIO()
+        result = a_result(one).model_copy(update={"replicates": tuple(parts)})
+        result_panel.show(result, Console(file=sink, width=200))
+        return sink.getvalue()
+
+    late = [launch([0.0, 0.005], seed) for seed in range(2)]
+    told = shown(*late, GangTrace(absent="The profiler recorded no collective."))
+    assert "The profiler recorded no collective." in told
+    assert re.search(r"exchange +8.. µs.* exposed transfer, .* exposed wait a step", told)
+    assert re.search(r"straggler +rank 1 arrives [45][.\d]* ms late in a step, in 2 launches", told)
+    assert re.search(r"straggler +none", shown(launch([0.0, 0.0], 1), launch([0.0, 0.0], 2)))
+    assert "straggler" not in shown(late[0]), "one launch tells nothing"
 
 
 def test_ranks_that_recorded_other_collectives_are_not_paired() -> None:
