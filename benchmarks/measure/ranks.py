@@ -21,9 +21,7 @@ from torch.profiler import record_function
 from benchmarks.catalog.catalog import Refused
 from benchmarks.contracts import GangRank, GangTrace, RankTimes, Window
 from benchmarks.measure import loop
-from benchmarks.measure.profile import recording, timeline
-from benchmarks.measure.profile.collectives import RankSteps, paired, rank_steps
-from benchmarks.measure.profile.reading import Unreadable
+from benchmarks.measure.profile import collectives, recording, timeline
 from benchmarks.measure.sm_clock import SpanClock
 from benchmarks.measure.timestamps import drain
 from benchmarks.measure.trainer import Trainer
@@ -182,13 +180,7 @@ class Gang(Solo):
         gang = self._events(trainer, feed)
         is_ddp = trainer.recipe.parallel == "ddp"
         apart = self._events(trainer, feed, exchanges=False) if is_ddp else None
-        of_all: list[RankSteps | str] = self._of_all(_read(gang, apart))
-        if failed := [one for one in of_all if isinstance(one, str)]:
-            return GangTrace(absent=failed[0])
-        try:
-            return paired([one for one in of_all if isinstance(one, RankSteps)])
-        except Unreadable as error:
-            return GangTrace(absent=str(error))
+        return collectives.paired(self._of_all(_read(gang, apart)))
 
     def _events(
         self, trainer: Trainer, feed: Iterator[Sequence[Tensor]], *, exchanges: bool = True
@@ -283,11 +275,10 @@ def is_of_a_peer(error: BaseException) -> bool:
 
 def _read(
     gang: Sequence[timeline.Event], apart: Sequence[timeline.Event] | None
-) -> RankSteps | str:
+) -> collectives.RankSteps | str:
     """This rank's traced steps, or why they cannot be read."""
     try:
-        without = None if apart is None else timeline.read(apart)
-        return rank_steps(timeline.read(gang), LEAD_STEPS, without)
+        return collectives.rank_steps(gang, LEAD_STEPS, apart)
     except Exception as error:  # a trace is worth no measurement: whatever fails, is told
         return recording.sentence("A rank's trace could not be read", error)
 

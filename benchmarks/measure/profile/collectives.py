@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from benchmarks.contracts import GangTrace, TracedRank
 from benchmarks.measure.profile.reading import Unreadable, length, window_of
-from benchmarks.measure.profile.timeline import Collective, Span, Timeline, union
+from benchmarks.measure.profile.timeline import Collective, Event, Span, Timeline, read, union
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,20 @@ class RankSteps:
     """Seconds of a step that kernels take longer than without exchange."""
 
 
-def rank_steps(timeline: Timeline, lead: int, without: Timeline | None = None) -> RankSteps:
+def rank_steps(
+    events: Iterable[Event], lead: int, without: Iterable[Event] | None = None
+) -> RankSteps:
     """Read one rank's trace.
 
     Args:
-        timeline: steps of the gang.
+        events: of steps of the gang.
         lead: first steps that do not count.
-        without: as many steps without exchange.
+        without: events of as many steps without exchange.
 
     Raises:
         Unreadable: a trace has no usable steps.
     """
+    timeline = read(events)
     steps = _steps(timeline, lead)
     computing = _computing(timeline)
     communicating = union((one.start_s, one.end_s) for one in timeline.collectives)
@@ -50,7 +53,7 @@ def rank_steps(timeline: Timeline, lead: int, without: Timeline | None = None) -
         compute_s=tuple(length(shared(computing, [step])) for step in steps),
         exposed=tuple(shared(communicating, _between(computing))),
         collectives=timeline.collectives,
-        contention_s=None if without is None else _contention_s(timeline, without, lead),
+        contention_s=None if without is None else _contention_s(timeline, read(without), lead),
     )
 
 
@@ -95,12 +98,21 @@ def _kernels(timeline: Timeline, lead: int) -> tuple[dict[str, float], Counter[s
     return seconds, calls
 
 
-def paired(ranks: Sequence[RankSteps]) -> GangTrace:
+def paired(told: Sequence[RankSteps | str]) -> GangTrace:
     """Pair the collectives of all ranks by process group and running index.
 
-    Raises:
-        Unreadable: ranks did not take part in as many collectives of a group.
+    Absent if a rank's steps are a sentence that says why they are not known, or if ranks did not
+    take part in as many collectives of a group.
     """
+    if failed := next((one for one in told if isinstance(one, str)), ""):
+        return GangTrace(absent=failed)
+    try:
+        return _paired([one for one in told if isinstance(one, RankSteps)])
+    except Unreadable as error:
+        return GangTrace(absent=str(error))
+
+
+def _paired(ranks: Sequence[RankSteps]) -> GangTrace:
     moved = _transfers([_by_group(rank.collectives) for rank in ranks])
     exposed = [_in_steps(rank, rank.exposed) for rank in ranks]
     moving = [
