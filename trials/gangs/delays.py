@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,11 @@ def _launch(asked: argparse.Namespace, number: int) -> Iterator[dict[str, Any]]:
             )
             for rank in range(asked.world)
         ]
-        codes = [process.wait() for process in processes]
+        while None in (codes := [process.poll() for process in processes]) and not any(codes):
+            time.sleep(0.1)
+        for process in processes:  # those that wait for one that failed
+            process.kill()
+            process.wait()
         if any(codes):
             sys.exit(f"A rank of launch {number} failed.")
         for line in (Path(folder) / "rows").read_text().splitlines():
@@ -131,7 +136,7 @@ def _rank(asked: argparse.Namespace) -> None:
     place = GangRank(rank=asked.rank, world=asked.world, rendezvous=asked.folder / "meet")
     gang = ranks.Gang(place, device, lambda: None)
     trainer = graphs.trainer(recipe, device)
-    feed = batch_source.batches(recipe, 0, asked.rank)
+    feed = cycle(batch_source.ring(trainer, batch_source.batches(recipe, 0, asked.rank)))
     for _ in range(WARM_STEPS):
         trainer.step(trainer.place(next(feed)))
     late = _Late(trainer)
