@@ -405,7 +405,7 @@ def _finished(spec: ProcessSpec, told: Mapping[str, Result]) -> Result:
     elif alone is not None:
         flags.append(NOT_ALONE)
     update: dict[str, object] = {"flags": tuple(flags), "samples": tuple(samples)}
-    if spec.protocol.account and all(one.status is Status.OK for one in told.values()):
+    if BESIDE in told and all(one.status is Status.OK for one in told.values()):
         accounted = gang.replicates[0].model_copy(update={"account": _account(told)})
         update["replicates"] = (accounted,)
     return gang.model_copy(update=update)

@@ -18,7 +18,15 @@ from benchmarks.contracts.commits import (
 from benchmarks.contracts.compilation import Compilation
 from benchmarks.contracts.duet import Duet, DuetSide, Turn
 from benchmarks.contracts.efficiency import Efficiency, Use, Work
-from benchmarks.contracts.gang import PEER_GONE, Account, GangRank, RankTimes
+from benchmarks.contracts.gang import (
+    PEER_GONE,
+    Account,
+    GangRank,
+    GangTrace,
+    RankTimes,
+    Straggler,
+    TracedRank,
+)
 from benchmarks.contracts.job import (
     FINAL_STATES,
     FOLDER,
@@ -136,6 +144,7 @@ __all__ = [
     "Event",
     "Flag",
     "GangRank",
+    "GangTrace",
     "Head",
     "Heartbeat",
     "Id",
@@ -181,11 +190,13 @@ __all__ = [
     "Share",
     "Status",
     "StopReason",
+    "Straggler",
     "Suggestion",
     "Synchronization",
     "Telemetry",
     "Text",
     "Trace",
+    "TracedRank",
     "TriedBatch",
     "Turn",
     "Use",

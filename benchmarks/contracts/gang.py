@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 from typing import Annotated
 
@@ -52,3 +53,69 @@ class Account(values.Contract):
         """The part of the gang's step that no other part explains."""
         parts = self.single_s + self.neighbours_s + (self.wrapper_s or 0.0) + self.exchange_s
         return self.gang_s - parts
+
+
+class TracedRank(values.Contract):
+    """One rank in the traced steps of its gang: where its time goes, means over the steps, in s.
+
+    ``compute_s``, ``transfer_s``, ``wait_s`` and ``idle_s`` make up the step.
+    """
+
+    step_s: values.Seconds
+    compute_s: values.Seconds
+    """Something else than communication runs; on a CPU an operator."""
+    transfer_s: values.Seconds
+    """Exposed transfer: nothing but communication runs, and all ranks have arrived at it."""
+    wait_s: values.Seconds
+    """Exposed wait: nothing but communication runs, and another rank has not yet arrived at it."""
+    idle_s: values.Seconds
+    """Nothing runs."""
+    contention_s: values.Number | None = None
+    """The sum of its kernels takes so much longer than without exchange; None where nothing runs
+    without exchange."""
+    lateness_s: Annotated[tuple[values.Seconds, ...], Field(min_length=1, max_length=100)]
+    """Of each traced step: how much later than the earliest rank it arrives at collectives, told by
+    how much less of the step is exposed communication."""
+
+    @property
+    def late_s(self) -> float:
+        """Median lateness of a step, which one disturbed step does not move."""
+        return statistics.median(self.lateness_s)
+
+
+class GangTrace(values.Contract):
+    """A few steps of a gang that every rank traced, after its timed passes."""
+
+    ranks: tuple[TracedRank, ...] = Field(default=(), max_length=64)
+    """By number; empty if ``absent`` says why."""
+    collectives: values.Number = 0.0
+    """Collectives of a step."""
+    absent: values.Line = ""
+
+    @property
+    def transfer_s(self) -> float:
+        """Exposed transfer of a step, mean over ranks."""
+        return statistics.fmean(rank.transfer_s for rank in self.ranks)
+
+    @property
+    def wait_s(self) -> float:
+        """Exposed wait of a step, mean over ranks."""
+        return statistics.fmean(rank.wait_s for rank in self.ranks)
+
+    @property
+    def contention_s(self) -> float | None:
+        """Contention of a step, mean over ranks; None where nothing runs without exchange."""
+        known = [rank.contention_s for rank in self.ranks if rank.contention_s is not None]
+        return statistics.fmean(known) if known else None
+
+
+class Straggler(values.Contract):
+    """A rank that the others wait for, in most steps of each of at least two launches."""
+
+    rank: values.Count
+    late_s: values.Seconds
+    """Seconds of a step by which it arrives late, median over launches."""
+    resolution_s: values.Seconds
+    """The lateness that equal ranks may show."""
+    launches: Annotated[int, Field(strict=True, ge=2)]
+    """Launches that show it."""

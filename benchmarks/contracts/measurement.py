@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from benchmarks.contracts.compilation import Compilation
-from benchmarks.contracts.gang import Account, RankTimes
+from benchmarks.contracts.gang import Account, GangTrace, RankTimes
 from benchmarks.contracts.profile import Input, Phases, Profile
 from benchmarks.contracts.values import (
     Contract,
@@ -177,6 +177,8 @@ class Replicate(Contract):
     """Seconds that exchange adds to a step of a gang, if its account is asked for."""
     account: Account | None = None
     """Account of a gang, if it is asked for."""
+    gang_trace: GangTrace | None = None
+    """Traced steps of a gang, if its account is asked for: they split its exchange."""
     telemetry: dict[Literal["full", "synth"], Telemetry] = Field(default_factory=dict)
     phases: Phases | None = None
     """None where they were not asked for."""

@@ -115,11 +115,13 @@ class Passes:
         synth = self._synth(itertools.cycle(ring), seed)
         if compilation.graphs_skipped():
             self._flags.append("cudagraphs_skipped")
-        exchange_s = None
-        if self.protocol.account and recipe.parallel == "ddp" and self._trainer.exchanges:
-            exchange_s = self.ranks.exchange_s(
-                self._trainer, itertools.cycle(ring), synth.block_steps
-            )
+        exchange_s = gang_trace = None
+        if self.protocol.account and recipe.parallel != "none" and self._trainer.exchanges:
+            feed = itertools.cycle(ring)
+            if recipe.parallel == "ddp":
+                exchange_s = self.ranks.exchange_s(self._trainer, feed, synth.block_steps)
+            self._reporter.tell("trace", 1.0)
+            gang_trace = self.ranks.traced(self._trainer, feed)
         retries, compiled = conditions.allocator_retries(self._device), compilation.read()
         asked = self._asked_beside(full, synth)
         timed = (full, synth)
@@ -136,6 +138,7 @@ class Passes:
             allocator_retries=retries,
             compilation=compiled,
             exchange_s=exchange_s,
+            gang_trace=gang_trace,
             phases=also.phases,
             input=also.input,
             profile=also.profile,

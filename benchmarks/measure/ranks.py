@@ -11,15 +11,17 @@ import re
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.profiler import record_function
 
 from benchmarks.catalog.catalog import Refused
-from benchmarks.contracts import GangRank, RankTimes, Window
+from benchmarks.contracts import GangRank, GangTrace, RankTimes, Window
 from benchmarks.measure import loop
+from benchmarks.measure.profile import collectives, recording, timeline
 from benchmarks.measure.sm_clock import SpanClock
 from benchmarks.measure.timestamps import drain
 from benchmarks.measure.trainer import Trainer
@@ -32,6 +34,8 @@ LEAD_STEPS = loop.RUN_AHEAD
 _OF_A_PEER = re.compile(r"gloo|NCCL|[Cc]onnection (closed|reset|refused)|Broken pipe|TCPStore")
 ACCOUNT_TURNS = 5
 """Times that two blocks with exchange and two without are timed."""
+TRACED_STEPS = 10
+"""Steps that each rank profiles, after as many as do not count in a block."""
 GONE = "Another rank of the gang went away."
 _SEEDS_APART = 100_003
 """Between the seeds that ranks draw random numbers from."""
@@ -62,6 +66,14 @@ class Solo:
     ) -> float:
         """Return the seconds that exchange adds to a step."""
         return 0.0
+
+    def traced(
+        self,
+        trainer: Trainer,  # noqa: ARG002 - of a gang
+        feed: Iterator[Sequence[Tensor]],  # noqa: ARG002
+    ) -> GangTrace | None:
+        """Profile a few steps on each rank; None without ranks."""
+        return None
 
     def most(self, value: float) -> float:
         """Return the largest of all ranks' values."""
@@ -162,6 +174,32 @@ class Gang(Solo):
         trainer.exchanges = True
         return (seconds[True] - seconds[False]) / (2 * ACCOUNT_TURNS * block_steps)
 
+    def traced(self, trainer: Trainer, feed: Iterator[Sequence[Tensor]]) -> GangTrace:
+        """Profile a few steps on each rank, with ddp also without exchange; absent with its reason
+        if a trace cannot be read."""
+        gang = self._events(trainer, feed)
+        is_ddp = trainer.recipe.parallel == "ddp"
+        apart = self._events(trainer, feed, exchanges=False) if is_ddp else None
+        return collectives.paired(self._of_all(_read(gang, apart)))
+
+    def _events(
+        self, trainer: Trainer, feed: Iterator[Sequence[Tensor]], *, exchanges: bool = True
+    ) -> list[dict[str, Any]]:
+        """Trace events of a few steps. Ranks meet within the profiler, which begins at different
+        times on each."""
+
+        def steps() -> None:
+            drain(trainer.device)
+            self.meet()
+            for number in range(LEAD_STEPS + TRACED_STEPS + 1):  # the last one ends those before
+                with record_function(f"{timeline.STEP}{number}"):
+                    trainer.step(trainer.place(next(feed)))
+
+        trainer.exchanges = exchanges
+        events = recording.traced(trainer.device, steps)
+        trainer.exchanges = True
+        return events
+
     def meet(self) -> None:
         """Wait until all ranks are here."""
         self._passed()
@@ -233,6 +271,16 @@ def is_of_a_peer(error: BaseException) -> bool:
             return True
         link = link.__cause__
     return False
+
+
+def _read(
+    gang: Sequence[timeline.Event], apart: Sequence[timeline.Event] | None
+) -> collectives.RankSteps | str:
+    """This rank's traced steps, or why they cannot be read."""
+    try:
+        return collectives.rank_steps(gang, LEAD_STEPS, apart)
+    except Exception as error:  # a trace is worth no measurement: whatever fails, is told
+        return recording.sentence("A rank's trace could not be read", error)
 
 
 def _after(steps: int) -> Callable[[loop.StepTimes], bool]:

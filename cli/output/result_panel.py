@@ -21,6 +21,7 @@ from benchmarks.contracts import (
 from benchmarks.diagnosis import conclude
 from benchmarks.diagnosis.module_times import odd_one
 from benchmarks.diagnosis.roofline import Ceilings, placed
+from benchmarks.diagnosis.straggler import straggler
 from benchmarks.terminal import printable
 from cli.output.console import Console
 from service.analysis.summary import summarise, summarise_values
@@ -74,6 +75,7 @@ def _facts(result: Result) -> list[tuple[str, str]]:
     facts += _beside(result)
     if accounts := [one.account for one in result.replicates if one.account]:
         facts.append(("account", _account(accounts)))
+    facts += _traced(result)
     if result.padding is not None:
         facts.append(("padding", f"{result.padding:.0%} of a step's input"))
     if result.batches_tried:
@@ -179,6 +181,25 @@ def _account(accounts: Sequence[Account]) -> str:
     }
     told = [f"{_with_interval(values)} {name}" for name, values in parts.items() if values]
     return f"{', '.join(told)}: {_with_interval([one.gang_s for one in accounts])} a step"
+
+
+def _traced(result: Result) -> Iterator[tuple[str, str]]:
+    """Give the parts of a gang's exchange, and the rank that the others wait for, if any."""
+    traces = [one.gang_trace for one in result.replicates if one.gang_trace is not None]
+    told = [trace for trace in traces if not trace.absent]
+    if absent := next((trace.absent for trace in traces if trace.absent), ""):
+        yield "exchange", absent
+    if told:
+        parts = {
+            "exposed transfer": [one.transfer_s for one in told],
+            "exposed wait": [one.wait_s for one in told],
+            "contention": [one.contention_s for one in told if one.contention_s is not None],
+        }
+        spans = [f"{_with_interval(values)} {name}" for name, values in parts.items() if values]
+        yield "exchange", f"{', '.join(spans)} a step, mean over ranks"
+    if len(told) > 1:  # one launch names nobody
+        late = straggler(told)
+        yield "straggler", formats.straggler(late) if late else "none"
 
 
 def _with_interval(values: Sequence[float]) -> str:

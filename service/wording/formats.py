@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
-from benchmarks.contracts import Direction, Efficiency, Input, Use
+from benchmarks.contracts import Direction, Efficiency, Input, Straggler, Use
 from service.schemas.gate import MetricFinding
 
 NBSP = "\u00a0"
@@ -268,6 +268,14 @@ def sample_cost(cost: Input) -> str:
     if cost.threads_speedup is not None:
         parts.append(f"{times(cost.threads_speedup)} the rate with {cost.threads} threads")
     return "; ".join((*parts, cost.absent) if cost.absent else parts)
+
+
+def straggler(late: Straggler) -> str:
+    """Say which rank is late, by how much, and what equal ranks may differ by."""
+    return (
+        f"rank {late.rank} arrives {quantity(late.late_s, 's')} late in a step, in {late.launches} "
+        f"launches; equal ranks may differ by {quantity(late.resolution_s, 's')}"
+    )
 
 
 def efficiency(known: Efficiency) -> str:

@@ -19,6 +19,7 @@ from builders.measured import a_failure
 from benchmarks import lead
 from benchmarks.catalog import catalog
 from benchmarks.contracts import PEER_GONE, Case, ProcessSpec, Protocol, Result, Status
+from benchmarks.diagnosis.straggler import straggler
 from benchmarks.measure import graphs
 from benchmarks.measure.batch_source import EndlessShuffle
 from benchmarks.measure.session import build
@@ -41,7 +42,7 @@ BRIEF = Protocol(
 )
 PATIENCE_S, SILENT_S = 3.0, 8.0
 SLOW_S = 0.05
-"""The delay that the model below puts into each exchange of gradients."""
+"""The delay that the model below puts into each exchange of gradients, or each step of rank 1."""
 MODEL = """
 import os
 import signal
@@ -61,13 +62,14 @@ steps = 0
 def loss(model, batch):
     global steps
     steps += 1
-    if os.environ["RANK"] == "1" and steps >= AT:
+    if os.environ["RANK"] == "1" and (steps >= AT or FAULT == "exchanges slowly"):
         fail()
     return model(batch[0]).square().mean()
 
 
 if FAULT == "exchanges slowly":
     import torch.nn.parallel.distributed as ddp
+    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
     class Slow(ddp.DistributedDataParallel):
         def __init__(self, *args, **more):
@@ -76,9 +78,7 @@ if FAULT == "exchanges slowly":
 
     def wait(_, bucket):
         time.sleep(SLOW_S)
-        future = torch.futures.Future()
-        future.set_result(bucket.buffer())
-        return future
+        return allreduce_hook(None, bucket)
 
     from benchmarks.measure import wrappers
 
@@ -92,6 +92,8 @@ def fail():
         os.kill(os.getpid(), signal.SIGSTOP)
     if FAULT == "takes too much":
         torch.empty(2**50)
+    if FAULT == "exchanges slowly":
+        time.sleep(SLOW_S)
     while FAULT == "hangs":
         time.sleep(0.1)
 
@@ -528,18 +530,32 @@ def test_an_account_of_strong_scaling_is_refused() -> None:
         lead.rounds(asking(spec("nanogpt", scaling="strong"), account=True))
 
 
-def test_an_account_finds_an_exchange_that_was_made_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hook that waits in every exchange of gradients is a delay in communication alone."""
+def test_an_account_finds_a_slow_exchange_and_a_late_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hook that waits in every exchange of gradients is a delay in communication alone; rank 1
+    is also late in each step, with exchange and without."""
     monkeypatch.setenv("FAULT", "exchanges slowly")
     result = measured(asking(spec(), account=True))
     assert result.status is Status.OK, result.reason
     assert lead.ONE_PROCESS_ONLY not in result.flags, "nothing else was asked for"
-    account = result.replicates[0].account
+    account, trace = result.replicates[0].account, result.replicates[0].gang_trace
     assert account is not None
     assert account.wrapper_s is not None
     assert account.exchange_s > 0.8 * SLOW_S
     parts = (account.single_s, account.neighbours_s, account.wrapper_s, account.exchange_s)
     assert sum(parts) + account.residual_s == pytest.approx(account.gang_s)
+    assert trace is not None
+    assert not trace.absent
+    assert trace.collectives == 1
+    early, late = trace.ranks
+    assert late.late_s > 0.8 * SLOW_S > early.late_s
+    assert early.wait_s > late.wait_s
+    for rank in trace.ranks:
+        spent_s = rank.compute_s + rank.transfer_s + rank.wait_s + rank.idle_s
+        assert spent_s == pytest.approx(rank.step_s)
+    assert straggler([trace]) is None, "one launch names nobody"
+    found = straggler([trace, trace])
+    assert found is not None
+    assert found.rank == 1
 
 
 def test_a_gang_of_more_gpus_than_offered_is_refused() -> None:

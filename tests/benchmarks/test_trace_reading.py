@@ -216,6 +216,7 @@ def test_the_union_of_spans_is_what_counting_each_instant_gives(
         ("triton_red_fused_native_batch_norm_5", [], "norm"),
         ("Memcpy HtoD (Pinned -> Device)", ["aten::copy_"], "memcpy"),
         ("ncclDevKernel_AllReduce_Sum", [], "communication"),
+        ("_c10d_functional::wait_tensor", ["aten::mm"], "communication"),
         ("multi_tensor_apply", ["Optimizer.step#SGD.step", "aten::_foreach_add_"], "optimizer"),
         (
             "void at::native::elementwise_kernel<128, 4>",

@@ -42,6 +42,7 @@ NOWHERE = {
     f"{IMPORT} .points[].machine{{key}}": "shown where it changes; kept for who asks the API",
     f"{IMPORT} .points[].machine{{}}": "likewise",
     "POST /api/v1/comparisons .policy.rules[].cases": "a page tells the answer, not the policy",
+    f"{RESULT} .replicates[].gang_trace.absent": "kept for who asks the API",
     f"{RESULT} .replicates[].phases.absent": "kept for who asks the API",
     f"{RESULT} .replicates[].profile.demands[].name": "summed up by kind",
     f"{RESULT} .replicates[].profile.notes[]": "kept for who asks the API",

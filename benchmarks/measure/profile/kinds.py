@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 OPTIMIZER = "Optimizer.step"
 """Prefix of the annotation that every torch optimizer puts around its step."""
 
-_COMMUNICATION = re.compile(r"nccl|all_?reduce|all_?gather|reduce_?scatter", re.IGNORECASE)
+_COMMUNICATION = re.compile(r"nccl|c10d|all_?reduce|all_?gather|reduce_?scatter", re.IGNORECASE)
 _MEMORY = re.compile(r"^(memcpy|memset)", re.IGNORECASE)
 _OPERATORS = (
     ("attention", re.compile(r"attention|flex_attn")),

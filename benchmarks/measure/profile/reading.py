@@ -39,7 +39,7 @@ def read(
     whole periods, however far the host was ahead. ``origins`` are of an eager step; ``generated``
     is the traffic of one call of each kernel that a compiler wrote.
     """
-    starts, end = _window(timeline)
+    starts, end = window_of(timeline)
     window, periods = (starts[0], end), len(starts)
     work = [item for item in timeline.work if window[0] <= item.start_s < window[1]]
     busy = union(_cut(work, window))
@@ -64,8 +64,12 @@ def read(
     )
 
 
-def _window(timeline: Timeline) -> tuple[list[float], float]:
-    """The start of each whole step of the span that is read, and the end of that span."""
+def window_of(timeline: Timeline) -> tuple[list[float], float]:
+    """Return the start of each whole step of the span that is read, and the end of that span.
+
+    Raises:
+        Unreadable: the trace has no usable steps.
+    """
     if not timeline.steps:
         raise Unreadable("The profiler recorded no step.")
     if not timeline.work:

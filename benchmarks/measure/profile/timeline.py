@@ -17,6 +17,8 @@ from benchmarks.measure.profile.kinds import kind_of
 
 STEP = "ProfilerStep#"
 """Prefix of the annotation that the profiler puts around each step."""
+_COLLECTIVES = ("nccl", "gloo:")
+"""Prefixes of NCCL's kernels and of gloo's annotations."""
 _DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 _RUNTIME = frozenset({"cuda_runtime", "cuda_driver"})
 _HOST = frozenset({"cpu_op", "user_annotation"})
@@ -64,6 +66,16 @@ class DeviceSpan:
         return not graphs and any(name.startswith(_FRAME) for name in self.stack)
 
 
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """One collective of ranks, from where this one arrives to its end."""
+
+    group: str
+    """Its process group, by the name that all ranks have for it; gloo's tell none."""
+    start_s: float
+    end_s: float
+
+
 @dataclass(frozen=True)
 class Timeline:
     """The content of one trace."""
@@ -79,6 +91,8 @@ class Timeline:
     on_gpu: bool
     uncaptured: tuple[Span, ...] = ()
     """Spans of the host within a compiled frame and outside of its graphs."""
+    collectives: tuple[Collective, ...] = ()
+    """From the first step on, in order of start."""
 
 
 @dataclass(slots=True)
@@ -109,7 +123,21 @@ def read(events: Iterable[Event]) -> Timeline:
         graphed=any(_GRAPH_LAUNCH in e["name"] for e in calls),
         on_gpu=bool(device),
         uncaptured=tuple((_s(a, zero_us), _s(b, zero_us)) for a, b in _uncaptured(host_spans)),
+        collectives=tuple(sorted(_collectives(device or spans, zero_us), key=_start)),
     )
+
+
+def _collectives(events: Iterable[Event], zero_us: float) -> Iterator[Collective]:
+    """Yield NCCL's kernels, or the work of gloo's threads."""
+    for event in events:
+        start, end = (_s(at, zero_us) for at in _span(event))
+        if start >= 0 and str(event["name"]).startswith(_COLLECTIVES):
+            group = event.get("args", {}).get("Process Group Name", "")
+            yield Collective(str(group), start, end)
+
+
+def _start(collective: Collective) -> float:
+    return collective.start_s
 
 
 def _uncaptured(host_spans: Iterable[Event]) -> Iterator[Span]:
