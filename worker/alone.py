@@ -128,7 +128,9 @@ class Alone:
 
     def _canary(self, launch: Launch) -> Canary | None:
         """Measure what the node can do now; None, with a word in the log, if it does not tell."""
-        command = [self._settings.python, *canary.ARGUMENTS, "--device", self._settings.device]
+        device, *others = self._settings.devices
+        command = [self._settings.python, *canary.ARGUMENTS, "--device", device]
+        command += ["--beside", *others] if others else []
         limits = self.station.limits(min(launch.until_s, time.monotonic() + canary.LIMIT_S))
         environment = dict(environment_in(launch.folder, self._settings))
         environment |= launch.local.environment

@@ -2,7 +2,7 @@
 
 Fixed work of a second or two, without any model: a matrix product, copies on the device and to it,
 empty launches, a loop in plain Python. Each reading is a median, so that one interruption does not
-count.
+count. With ``--beside`` also the links between the device and others.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import contextlib
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 import torch
 
 from benchmarks.contracts import Canary
 from benchmarks.contracts.canary import PRODUCTS
-from benchmarks.measure import float8
+from benchmarks.measure import float8, links
 from benchmarks.measure.device import choose
 from benchmarks.measure.timestamps import drain, maker
 
@@ -37,15 +37,22 @@ LOOP = 1_000_000
 """Turns of the Python loop: a few hundredths of a second."""
 
 
-def measure(device: torch.device) -> Canary:
-    """Take every reading that ``device`` has memory and a kernel for."""
+def measure(device: torch.device, beside: Sequence[str] = ()) -> Canary:
+    """Take every reading that ``device`` has memory and a kernel for, with its links to the devices
+    ``beside`` it, if there are any."""
     readings = {}
     for name, take in _readings(device):
         with contextlib.suppress(RuntimeError):
             readings[name] = take()
         if device.type == "cuda":
             torch.cuda.empty_cache()
-    return Canary(measured_at=datetime.now(UTC), readings=readings)
+    facts = {}
+    if beside:
+        together = [str(device), *beside]
+        facts = links.facts(together)
+        with contextlib.suppress(RuntimeError):
+            readings |= links.measure(together)
+    return Canary(measured_at=datetime.now(UTC), readings=readings, facts=facts)
 
 
 def _readings(device: torch.device) -> Iterator[tuple[str, Callable[[], float]]]:
@@ -147,7 +154,9 @@ def main() -> int:
     """Measure the device that is named and print one line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--device", help="cpu, cuda or cuda:N; by default the first GPU, or cpu")
-    print(measure(choose(parser.parse_args().device)).model_dump_json())  # noqa: T201
+    parser.add_argument("--beside", nargs="*", default=(), help="devices that it has links to")
+    asked = parser.parse_args()
+    print(measure(choose(asked.device), asked.beside).model_dump_json())  # noqa: T201
     return 0
 
 

@@ -136,6 +136,10 @@ CANARY = {
     "h2d_pageable_b_s": ("host to device, pageable", "B/s"),
     "launch_s": ("empty launch", "s"),
     "python_s": ("Python loop", "s"),
+    "all_reduce_1mib_b_s": ("all-reduce of 1 MiB, bus bandwidth", "B/s"),
+    "all_reduce_32mib_b_s": ("all-reduce of 32 MiB, bus bandwidth", "B/s"),
+    "all_reduce_1gib_b_s": ("all-reduce of 1 GiB, bus bandwidth", "B/s"),
+    "point_to_point_b_s": ("between two GPUs", "B/s"),
 }
 """What a canary reads: its title and its unit."""
 

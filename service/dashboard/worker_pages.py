@@ -69,6 +69,7 @@ def show_worker(
         raise NotFound("There is no such worker; the list of workers names those that there are.")
     results = _results(session, worker, now)
     about = FindingRow.worker == worker
+    canaries, links = _canaries(session, results)
     return rendering.render(
         request,
         "worker.html",
@@ -77,7 +78,8 @@ def show_worker(
         gone=one.last_seen_at < gone_before(now, terms),
         active=[job for job in queries.active_jobs(session) if job.worker == worker],
         waiting=_waiting(session, worker),
-        readings=[*_of_device(session, worker, now), *_of_canaries(session, results)],
+        readings=[*_of_device(session, worker, now), *canaries],
+        links=links,
         results=results,
         findings=findings.list_findings(session, about, limit=RESULTS).items,
         days=REMEMBERED.days,
@@ -162,14 +164,21 @@ def _of_device(session: Session, worker: str, now: datetime) -> Iterator[Machine
         yield reading(f"{METRICS[metric].title}, {case}", METRICS[metric].unit, values[::-1])
 
 
-def _of_canaries(session: Session, results: Sequence[ResultRow]) -> Iterator[MachineReading]:
-    """The canaries that results, the newest first, tell of; each counts once."""
+def _canaries(
+    session: Session, results: Sequence[ResultRow]
+) -> tuple[Sequence[MachineReading], str]:
+    """The canaries that results, the newest first, tell of, each once; what the newest one's links
+    are like, of a worker with several GPUs."""
     values: dict[str, dict[str, float]] = {}
+    facts: dict[str, str] = {}
     for row in reversed(results):
         # A document may have megabytes: one at a time is unpacked.
         stored = session.scalars(select(ResultRow.document).where(ResultRow.id == row.id)).one()
-        canary = orjson.loads(zlib.decompress(stored)).get("canary")
-        for name, value in canary["readings"].items() if canary else ():
+        canary = orjson.loads(zlib.decompress(stored)).get("canary") or {"readings": {}}
+        for name, value in canary["readings"].items():
             values.setdefault(name, {})[canary["measured_at"]] = value
-    for name, known in values.items():
-        yield reading(*labels.canary(name), list(known.values()))
+        facts = canary.get("facts") or facts
+    readings = [
+        reading(*labels.canary(name), list(known.values())) for name, known in values.items()
+    ]
+    return readings, "; ".join(f"{labels.plain(name)} {value}" for name, value in facts.items())

@@ -206,6 +206,12 @@ def test_a_job_carries_the_real_canary_of_its_node(measure):
     assert all(reading > 0 for reading in result.canary.readings.values())
 
 
+def test_a_worker_that_offers_several_devices_reads_their_links_too(measure):
+    result = measure("ok", canary_every_s=600.0, gpus="0,1")
+    assert result.canary is not None
+    assert {"all_reduce_1mib_b_s", "point_to_point_b_s"} < set(result.canary.readings)
+
+
 def test_a_canary_that_cannot_be_taken_costs_no_result(measure, caplog):
     result = measure("ok", canary_every_s=600.0, python="/bin/false")
     assert result.canary is None

@@ -18,7 +18,8 @@ Submit = Callable[..., dict[str, Any]]
 
 
 def canary(launch_s: float, at: datetime) -> Canary:
-    return Canary(measured_at=at, readings={"launch_s": launch_s})
+    readings = {"launch_s": launch_s, "all_reduce_1gib_b_s": 3.6e11}
+    return Canary(measured_at=at, readings=readings, facts={"nccl": "2.28.9"})
 
 
 def clock(hz: float) -> Sample:
@@ -51,7 +52,10 @@ def test_readings_are_shown_against_what_is_usual(
     )
     assert "SM clock, resnet50" in text
     assert "1,360 MHz" in text
-    assert text.count("3 readings, the newest") == 2, "a canary that two results tell of is one"
+    readings = text.count("3 readings, the newest")
+    assert readings == 3, "a canary that two results tell of is one"
+    assert "all-reduce of 1 GiB, bus bandwidth" in text
+    assert "Between its GPUs: nccl 2.28.9." in text
 
 
 @pytest.mark.both_databases
