@@ -41,7 +41,8 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
     if gpu is None and settings.device != "cpu":
         log.warning("NVML knows no GPU as %s: no clocks, power or energy.", settings.device)
     offered = [nvml.find(device, visible_devices(), gpus) for device in settings.devices]
-    gauge = nvml.open_gauge(gpu)
+    gauges = [nvml.open_gauge(one) for one in offered]
+    gauge, beside = gauges[0], gauges[1:]
     try:
         with (
             stop.on_signals(),
@@ -60,7 +61,7 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
             for warning in warnings:
                 log.warning("%s", warning)
             journal = state_dir.Journal(folder)
-            station = Station(settings, contained, gauge, journal.started)
+            station = Station(settings, contained, gauge, journal.started, beside)
             me = introduce(settings, gpu, contained, state_dir.identity(folder), warnings)
             with Ahead(station, journal, lambda: not stop.draining) as ahead:
                 runner = Runner(settings, station, ahead)
@@ -86,8 +87,8 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
     except Aborted:
         return loop.ABORTED
     finally:
-        if gauge is not None:
-            gauge.close()
+        for one in filter(None, gauges):
+            one.close()
 
 
 def _gpus(settings: Settings) -> list[nvml.Gpu]:

@@ -92,12 +92,14 @@ class Station:
         contained: containment.Containment,
         gauge: Gauge | None = None,
         started: Callable[[Sequence[process_tree.Tree], Path], None] = lambda trees, folder: None,  # noqa: ARG005
+        beside: Sequence[Gauge | None] = (),
     ) -> None:
-        """``started`` is told, after each start, of the children and of the folder to remove."""
+        """``started`` is told, after each start, of the children and of the folder to remove.
+        ``beside`` are the gauges of the other devices that it offers."""
         self._settings = settings
         self._contained = contained
         self._started = started
-        self.device = DeviceState(settings, gauge)
+        self.device = DeviceState(settings, gauge, beside)
         self.survivors: tuple[process_tree.Process, ...] = ()
         """Processes of the last children that did not die; the next job has to wait for them."""
 

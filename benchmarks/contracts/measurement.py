@@ -152,7 +152,8 @@ class Telemetry(Contract):
     reasons: dict[Name, Share] = Field(default_factory=dict, max_length=64)
     """Share of readings in which each clock event reason was active."""
     energy_j: Number | None = None
-    """Difference of the total-energy counter; None for windows under 5 s."""
+    """Difference of the total-energy counter, of a gang of those of all its GPUs over one window,
+    which the other channels are of one of; None for windows under 5 s."""
     other_processes: Count = 0
     """Compute processes on the device that are not ours, at most at once."""
 

@@ -51,8 +51,13 @@ def measure(devices: Sequence[str]) -> dict[str, float]:
     first device.
 
     Raises:
-        RuntimeError: the ranks do not find each other, or a device has no memory left.
+        RuntimeError: there are fewer devices, the ranks do not find each other, or a device has no
+            memory left.
     """
+    if any(
+        (torch.device(name).index or 0) >= max(1, torch.cuda.device_count()) for name in devices
+    ):
+        raise RuntimeError("There are fewer GPUs than are named.")
     with tempfile.TemporaryDirectory(prefix="tl-links-") as folder, ExitStack() as undo:
         for rank in range(1, len(devices)):
             words = [folder, str(rank), *devices]

@@ -111,7 +111,7 @@ def bench(
         update["replicates"] = replicates
     file = trace.absolute() if trace else None
     interrupts.as_ctrl_c()
-    with set_up(name, device, data_root) as runner:
+    with set_up(name, device, data_root, case.gpus) as runner:
         result = runner.measure(case, timing.model_copy(update=update), seed=seed, trace=file)
     if as_json:
         say(result.model_dump_json())

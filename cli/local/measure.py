@@ -126,7 +126,7 @@ class _Shown:
 
 @contextmanager
 def set_up(
-    workload: str, device: str | None = None, data_root: Path | None = None
+    workload: str, device: str | None = None, data_root: Path | None = None, gpus: int = 1
 ) -> Iterator[LocalRunner]:
     """Set up on ``device``, which is the first GPU, or the CPU, unless one is named.
 
@@ -136,6 +136,7 @@ def set_up(
         workload: that is measured; a user's own model is allowed by being named.
         device: cpu, cuda or cuda:N.
         data_root: the user's own images or tokens.
+        gpus: of a gang, from that device on.
 
     Raises:
         OSError: the folder cannot be made.
@@ -144,18 +145,20 @@ def set_up(
     user_model = workload if catalog.is_user_model(workload) else ""
     requested = Settings(device=device or "auto", data_root=data_root, models=user_model)
     settings, gpu = _on_machine(requested.model_copy(update=UNLIKE_A_WORKER))
-    gauge = nvml.open_gauge(gpu)
+    settings = _with_gpus(settings, gpus)
+    gauges = [nvml.open_gauge(one) for one in [gpu, *_beside(settings)]]
     try:
         contained = containment.choose(settings.containment, settings.device)[0]
         with workspace() as folder:
             if gpu is not None:
                 settings = settings.model_copy(update=ON_A_GPU | {"state_dir": folder})
             local = launch.Local(folder, our_packages())
-            yield LocalRunner(settings, supervisor.Station(settings, contained, gauge), local)
+            station = supervisor.Station(settings, contained, gauges[0], beside=gauges[1:])
+            yield LocalRunner(settings, station, local)
     except containment.Unavailable as error:
         raise Stop(str(error)) from error
     finally:
-        if gauge is not None:
+        for gauge in filter(None, gauges):
             gauge.close()
 
 
@@ -172,6 +175,22 @@ def _on_machine(settings: Settings) -> tuple[Settings, nvml.Gpu | None]:
         return settings, None
     chosen = settings.on_machine(bool(gpus))
     return chosen, nvml.find(chosen.device, visible_devices(), gpus)
+
+
+def _with_gpus(settings: Settings, gpus: int) -> Settings:
+    """The settings with so many GPUs, from the chosen one on."""
+    kind, _, first = settings.device.partition(":")
+    if gpus == 1 or kind != "cuda":
+        return settings
+    numbers = range(int(first or 0), int(first or 0) + gpus)
+    return settings.model_copy(update={"gpus": ",".join(map(str, numbers))})
+
+
+def _beside(settings: Settings) -> list[nvml.Gpu | None]:
+    """The GPUs after the first one; None: NVML does not know it."""
+    others = settings.devices[1:]
+    gpus = nvml.devices() if others else []
+    return [nvml.find(device, visible_devices(), gpus) for device in others]
 
 
 def read_protocol(text: str | None, base: contracts.Protocol | None = None) -> contracts.Protocol:

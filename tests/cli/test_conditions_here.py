@@ -330,6 +330,19 @@ def test_the_device_that_is_watched_is_the_one_that_is_measured(
     assert opened == [None if index is None else gpus[index]]
 
 
+def test_every_gpu_of_a_gang_is_watched(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, device
+) -> None:
+    gpus = [Gpu(number, f"GPU-{number}", "a GPU") for number in range(4)]
+    opened: list[Gpu | None] = []
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr("worker.device.nvml.devices", lambda: gpus)
+    monkeypatch.setattr("worker.device.nvml.open_gauge", lambda gpu: opened.append(gpu) or device)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with measure.set_up("resnet50", "cuda:1", gpus=2):
+        assert opened == gpus[1:3]
+
+
 def failing() -> list[Gpu]:
     raise DriverFailed("The NVIDIA driver does not tell its GPUs (it says): see nvidia-smi.")
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pynvml
 import pytest
 
-from benchmarks.contracts import Result, Status, Window
+from benchmarks.contracts import RankTimes, Result, Status, Window
 from benchmarks.contracts.bounds import pass_readings
 from tests.worker import scripted_child
 from tests.worker.miniature import eventually
@@ -85,6 +85,34 @@ def test_the_clock_that_the_sms_counted_is_surer_than_readings():
         values = {one.metric: one.values for one in attach(result, readings).samples}
         assert values["sm_clock"] == (1.4e9,)
         assert values["cycles_per_step"] == (pytest.approx(step_s * 1.4e9),)
+
+
+def of_two(beside_j: float | None) -> dict[str, float]:
+    result = measured(5, 15, rate=60.0)
+    (replicate,) = result.replicates
+    ranks = (RankTimes(step_s=0.1, stall_s=0.0),) * 2
+    full = replicate.full.model_copy(update={"ranks": ranks})
+    replicate = replicate.model_copy(update={"full": full, "synth": full})
+    readings = [
+        reading(
+            one.at_s,
+            channels={"power_w": 300.0},
+            beside_j=(None if beside_j is None else beside_j * one.at_s, 900 * one.at_s),
+        )
+        for one in curve(0, 20)
+    ]
+    told = attach(result.model_copy(update={"replicates": (replicate,)}), readings)
+    return {sample.metric: sample.values[0] for sample in told.samples}
+
+
+def test_energy_of_a_gang_is_that_of_all_its_gpus_and_of_no_other():
+    told = of_two(500)
+    assert told["energy_per_item"] == pytest.approx((300 + 500) / 60)
+    assert "power" not in told, "the other readings are of one GPU"
+
+
+def test_energy_of_a_gang_with_a_gpu_that_does_not_tell_is_not_known():
+    assert "energy_per_item" not in of_two(None)
 
 
 def test_energy_is_interpolated_at_the_ends_of_the_window():
@@ -213,6 +241,16 @@ def test_the_sampler_reads_at_its_pace_and_ends():
     assert [r.at_s for r in readings] == sorted(r.at_s for r in readings)
     time.sleep(0.05)
     assert gauge.count == count
+
+
+def test_counters_of_gpus_beside_are_read_with_each_reading():
+    gauge = ScriptedGauge()
+    with Sampler(gauge, 100.0, Occupancy(gauge), beside=(ScriptedGauge(), None)) as sampler:
+        sampler.start()
+        eventually(sampler.readings)
+    counter, unknown = sampler.readings()[0].beside_j
+    assert counter is not None
+    assert unknown is None
 
 
 def test_a_job_on_a_device_carries_its_telemetry(settings, job, onlooker, contained):

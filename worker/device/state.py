@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Self
@@ -32,9 +32,16 @@ KEPT_READINGS = 200_000
 class DeviceState:
     """The state of a device; without a gauge nothing is waited for and nothing is read."""
 
-    def __init__(self, settings: Settings, gauge: Gauge | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        gauge: Gauge | None = None,
+        beside: Sequence[Gauge | None] = (),
+    ) -> None:
+        """``beside`` are the other GPUs that the worker offers: their energy is read."""
         self._settings = settings
         self._gauge = gauge
+        self._beside = beside
         self.occupancy = Occupancy(gauge)
 
     def await_idle(self, goes_on: GoesOn) -> tuple[str, ...]:
@@ -53,7 +60,8 @@ class DeviceState:
 
     def sampler(self, children: int = 1) -> Sampler:
         """Readings for so many children; make it before the first of them starts."""
-        return Sampler(self._gauge, self._settings.telemetry_hz, self.occupancy, children)
+        hz = self._settings.telemetry_hz
+        return Sampler(self._gauge, hz, self.occupancy, children, self._beside)
 
     def temperature_c(self) -> float | None:
         """The device's temperature now, if it tells."""
@@ -141,9 +149,15 @@ class Sampler:
     """
 
     def __init__(
-        self, gauge: Gauge | None, hz: float, occupancy: Occupancy, children: int = 1
+        self,
+        gauge: Gauge | None,
+        hz: float,
+        occupancy: Occupancy,
+        children: int = 1,
+        beside: Sequence[Gauge | None] = (),
     ) -> None:
         self._gauge = gauge
+        self._beside = beside
         self._children = children
         self._period_s = 1.0 / hz
         self._occupancy = occupancy
@@ -179,16 +193,18 @@ class Sampler:
         while not self._ended.wait(max(0.0, due - time.monotonic())):
             if count % PROCESSES_EVERY == 0:
                 others = strangers(self._occupancy.look(), self._before, self._children)
-            self._readings.append(_read(gauge, others))
+            self._readings.append(_read(gauge, others, self._beside))
             count += 1
             # Missed readings are not made up for: they would come in bunches.
             due = max(due + self._period_s, time.monotonic())
 
 
-def _read(gauge: Gauge, others: int) -> Reading:
+def _read(gauge: Gauge, others: int, beside: Sequence[Gauge | None] = ()) -> Reading:
     began_s = time.monotonic()
     channels, reasons, energy_j = gauge.channels(), gauge.reasons(), gauge.energy_j()
-    return Reading((began_s + time.monotonic()) / 2, channels, reasons, energy_j, others)
+    at_s = (began_s + time.monotonic()) / 2
+    counters = tuple(one.energy_j() if one else None for one in beside)
+    return Reading(at_s, channels, reasons, energy_j, others, counters)
 
 
 def strangers(now: Holders, before: frozenset[int], children: int = 1) -> int:

@@ -38,15 +38,17 @@ class Reading:
     energy_j: float | None
     others: int
     """Compute processes that are not ours."""
+    beside_j: tuple[float | None, ...] = ()
+    """Energy counters of the other GPUs that the worker offers, read with this one's."""
 
 
 def cut(
-    readings: Sequence[Reading], window: contracts.Window, processes: int = 1
+    readings: Sequence[Reading], window: contracts.Window, processes: int = 1, gpus: int = 1
 ) -> contracts.Telemetry | None:
     """The readings of a pass's ``window``, or None if it holds fewer than two.
 
     If a result has no room for all, because the ``processes`` of the job share it, every second or
-    third reading is kept, and so on.
+    third reading is kept, and so on. Energy is that of all ``gpus``.
     """
     times = [reading.at_s for reading in readings]
     inside = readings[bisect_left(times, window.start_s) : bisect_right(times, window.end_s)]
@@ -62,7 +64,7 @@ def cut(
             for name in sorted(names)
         },
         reasons=_shares([reading.reasons for reading in inside if reading.reasons is not None]),
-        energy_j=_energy(readings, window),
+        energy_j=_energy(readings, window, gpus),
         other_processes=max(reading.others for reading in inside),
     )
 
@@ -75,11 +77,23 @@ def _shares(masks: Sequence[int]) -> dict[str, float]:
     }
 
 
-def _energy(readings: Sequence[Reading], window: contracts.Window) -> float | None:
-    """Energy used in ``window``, the counter interpolated at its two ends, in J."""
+def _energy(readings: Sequence[Reading], window: contracts.Window, gpus: int) -> float | None:
+    """Energy that so many GPUs used in ``window``, in J; None if one of them does not tell."""
     if window.end_s - window.start_s < ENERGY_NEEDS_S:
         return None
-    curve = [(r.at_s, r.energy_j) for r in readings if r.energy_j is not None]
+    counters = [[(r.at_s, r.energy_j) for r in readings]]
+    counters += [
+        [(r.at_s, r.beside_j[place]) for r in readings if place < len(r.beside_j)]
+        for place in range(gpus - 1)
+    ]
+    used = [_used(counter, window) for counter in counters]
+    known = [energy_j for energy_j in used if energy_j is not None]
+    return sum(known) if len(known) == gpus else None
+
+
+def _used(counter: Sequence[tuple[float, float | None]], window: contracts.Window) -> float | None:
+    """Energy used in ``window``, the counter interpolated at its two ends, in J."""
+    curve = [(at_s, energy_j) for at_s, energy_j in counter if energy_j is not None]
     start, end = _at(curve, window.start_s), _at(curve, window.end_s)
     if start is None or end is None or end < start:  # a driver that was reloaded counts from zero
         return None
@@ -141,7 +155,10 @@ def _with_telemetry(
         "full": replicate.full,
         "synth": replicate.synth,
     }
-    cuts = {name: cut(readings, timed.window, processes) for name, timed in passes.items()}
+    cuts = {
+        name: cut(readings, timed.window, processes, len(timed.ranks) or 1)
+        for name, timed in passes.items()
+    }
     telemetry = {name: watched for name, watched in cuts.items() if watched is not None}
     flags = dict.fromkeys((*replicate.flags, *_flags(list(telemetry.values()), highest_hz)))
     return replicate.model_copy(update={"telemetry": telemetry, "flags": tuple(flags)})
@@ -189,12 +206,13 @@ def _capped(telemetry: contracts.Telemetry) -> bool:
 
 
 def _samples(replicate: contracts.Replicate) -> list[contracts.Sample]:
-    """Power, clock and energy per item over the FULL pass, as far as the device tells them; of a
-    gang the clock alone, for the readings are of one GPU."""
+    """Power, clock and energy per item over the FULL pass, as far as the device tells them; no
+    power of a gang, for the readings beside energy are of one GPU."""
     telemetry, samples = replicate.telemetry.get("full"), _clocked(replicate)
-    if telemetry is None or len(replicate.full.ranks) > 1:
+    if telemetry is None:
         return samples
-    if power := telemetry.channels.get("power_w"):
+    power = telemetry.channels.get("power_w")
+    if power and len(replicate.full.ranks) <= 1:
         samples.append(sample("power", fmean(power.values())))
     window = replicate.full.window
     items = replicate.full.rate * (window.end_s - window.start_s)
