@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Literal
 
 from benchmarks.contracts import Bottleneck, Operation, Profile, Replicate, Synchronization
+from benchmarks.contracts.gang import GangTrace
 from benchmarks.diagnosis.roofline import Ceilings, roofline
 
 BUSY = 0.85
@@ -19,7 +21,8 @@ ENQUEUE_DRY = 0.5
 STARVED = 0.5
 """Share of steps that found the device idle, above which the host is too slow."""
 EXPOSED = 0.10
-"""Share of the step in which communication runs alone, above which it is the limit."""
+"""Share of the step in which communication runs alone, or of a gang's step that exchange adds,
+above which it is the limit."""
 MEMORY = 0.60
 """Share of the roofline in operations limited by bandwidth, above which memory is the limit ..."""
 COMPUTE = 0.40
@@ -203,6 +206,58 @@ def recompiling(replicates: Sequence[Replicate], evidence: Evidence) -> Finding 
         )
     sentence += f" Without it, x{1 / (1 - share):.2f}." if share < 1 else ""
     return Finding(Bottleneck.OVERHEAD, "high", sentence)
+
+
+def of_exchange(replicates: Sequence[Replicate]) -> dict[str, float]:
+    """Shares of a gang's step that exchange takes, means over launches; empty without an account.
+
+    Where nothing runs without exchange, the account's part holds all that sharing adds, so that
+    the traced steps alone tell exchange.
+    """
+    accounts = [one.account for one in replicates if one.account is not None]
+    traces = [one.gang_trace for one in replicates if one.gang_trace and one.gang_trace.ranks]
+    shares = _traced(traces)
+    if accounts and all(one.wrapper_s is not None for one in accounts):
+        shares["exchange"] = fmean(one.exchange_s / one.gang_s for one in accounts)
+    elif accounts and shares:
+        shares["exchange"] = shares["exchange_transfer"] + shares["exchange_wait"]
+    return shares
+
+
+def _traced(traces: Sequence[GangTrace]) -> dict[str, float]:
+    if not traces:
+        return {}
+    step_s = [fmean(rank.step_s for rank in trace.ranks) for trace in traces]
+    both = list(zip(traces, step_s, strict=True))
+    shares = {
+        "exchange_transfer": fmean(trace.transfer_s / s for trace, s in both),
+        "exchange_wait": fmean(trace.wait_s / s for trace, s in both),
+    }
+    contention = [(trace.contention_s, s) for trace, s in both]
+    if all(seconds is not None for seconds, _ in contention):
+        shares["exchange_contention"] = fmean((seconds or 0.0) / s for seconds, s in contention)
+    return shares
+
+
+_OF_EXCHANGE = {
+    "exchange_transfer": "exposed transfer",
+    "exchange_wait": "waiting for another rank",
+    "exchange_contention": "computation slowed beside it",
+}
+
+
+def exchange(evidence: Evidence) -> Finding | None:
+    """Return the finding that a gang's exchange is the limit; None if it is not."""
+    share = evidence.get("exchange", 0.0)
+    if share < EXPOSED:
+        return None
+    parts = [
+        f"{words} {evidence[name]:.0%}" for name, words in _OF_EXCHANGE.items() if name in evidence
+    ]
+    split = f": in traced steps {', '.join(parts)}" if parts else ""
+    without = f" Without it, x{1 / (1 - share):.2f}." if share < 1 else ""
+    sentence = f"Exchange between the GPUs takes {share:.0%} of the step{split}.{without}"
+    return Finding(Bottleneck.COMMUNICATION, "high", sentence)
 
 
 def device(seen: Seen | None) -> Finding | None:

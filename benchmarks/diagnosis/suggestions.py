@@ -30,6 +30,10 @@ _NOT_BACK = {
     ("precision", "tf32"): ("bf16", "fp16", "fp8"),
     ("precision", "bf16"): ("fp8",),
     ("compile", "default"): ("reduce-overhead", "max-autotune"),
+    ("bucket_mb", "100"): ("400",),
+    ("bucket_mb", "5"): ("1",),
+    ("microbatches", "8"): ("16", "32"),
+    ("microbatches", "16"): ("32",),
 }
 """Moves that would go back from these values of their axis."""
 _ONLY_COMPILED = frozenset({("precision", "fp8")})
@@ -142,6 +146,9 @@ _POINTWISE = _kinds(("norm", "pointwise", "memcpy", "other"), "what a compiler c
 _TOO_SMALL = _share("small_kernels", "of the kernels' time cannot fill the device")
 _UPDATES = _kinds(("optimizer",), "the optimizer's update")
 
+_EXCHANGES = _share("exchange", "of the step goes into exchange between GPUs")
+_SLOWED = _share("exchange_contention", "of the step is computation that exchange beside it slows")
+
 _MOVES: tuple[tuple[str, str, tuple[Why, ...]], ...] = (
     ("workers", _MORE, (_lacks,)),
     ("pinning", "on", (_COPIES,)),
@@ -163,6 +170,13 @@ _MOVES: tuple[tuple[str, str, tuple[Why, ...]], ...] = (
     ("attention", "flash", (_ATTENDS,)),
     ("attention", "cudnn", (_ATTENDS,)),
     ("attention", "efficient", (_ATTENDS,)),
+    ("overlap", "on", (_EXCHANGES,)),
+    ("bucket_mb", "100", (_EXCHANGES,)),
+    ("bucket_mb", "5", (_EXCHANGES,)),
+    ("reshard", "off", (_EXCHANGES,)),
+    ("microbatches", "8", (_EXCHANGES,)),
+    ("microbatches", "16", (_EXCHANGES,)),
+    ("overlap", "off", (_SLOWED,)),
 )
 """Every move that there is and the reasons that it may have. The batch is none: another batch
 trains differently."""
@@ -174,6 +188,7 @@ _LIFTS: Mapping[Bottleneck, tuple[str, ...]] = {
     Bottleneck.COMPUTE: ("precision", "layout", "attention", "compile", "optimizer"),
     Bottleneck.MEMORY: ("precision", "layout", "compile", "attention", "optimizer"),
     Bottleneck.MIXED: ("precision", "layout", "compile", "attention", "optimizer", "graphs"),
+    Bottleneck.COMMUNICATION: ("bucket_mb", "reshard", "microbatches", "overlap"),
     Bottleneck.LATENCY: ("compile", "graphs", "optimizer", "attention"),
     Bottleneck.DEVICE: ("precision", "layout", "compile", "attention", "optimizer"),
 }

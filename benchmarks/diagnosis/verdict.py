@@ -94,7 +94,8 @@ def _finding(
         return _input_bound(evidence, bounds, "high" if sure else "low")
     if share >= INPUT_SHARE:
         return _input_bound(evidence, bounds, "low")
-    return slow_host or bottleneck.device(seen) or _busy(evidence, waits=waits and seen is None)
+    limit = slow_host or bottleneck.exchange(evidence) or bottleneck.device(seen)
+    return limit or _busy(evidence, waits=waits and seen is None)
 
 
 def _held_back(replicates: Sequence[Replicate]) -> str:
@@ -180,7 +181,7 @@ def _evidence(replicates: Sequence[Replicate]) -> dict[str, float]:
     compiling = [p.compile_s / p.wall_s for p in (*full, *synth) if p.compile_s is not None]
     if compiling:
         evidence["compiling"] = min(1.0, max(compiling))
-    return evidence | _of_a_sample(replicates)
+    return evidence | _of_a_sample(replicates) | bottleneck.of_exchange(replicates)
 
 
 def _of_a_sample(replicates: Sequence[Replicate]) -> dict[str, float]:
