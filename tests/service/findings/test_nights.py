@@ -1,14 +1,17 @@
 """Nights with a known truth: the findings are exactly those, once each, and close."""
 
+from datetime import datetime
 from typing import Any
 
 import pytest
 from builders.nights import START, Team, name_of
 from sqlalchemy import func, select
 
-from benchmarks.contracts import Case, JobSpec, Purpose
+from benchmarks.catalog.metrics import sample
+from benchmarks.contracts import Case, JobSpec, Lease, Purpose, Result, Worker
 from service import findings
-from service.database.session import Database
+from service.database.session import Database, now_of
+from service.jobs import workers
 from service.models import (
     AnalysisRow,
     ComparisonRow,
@@ -325,6 +328,36 @@ def test_a_metric_that_did_change_is_not_cleared_by_another_ones_fluke(sqlite_ur
     (finding,) = found(database)
     assert told(finding)[:5] == ("regression", "open", "code", "r14", "r15")
     assert finding.sentence.startswith("peak memory")
+    database.close()
+
+
+class Gangs(Team):
+    """Workers of two GPUs, whose results have a scaling efficiency."""
+
+    def _introduce(self, worker: str) -> None:
+        with self.database.writing() as session:
+            introduced = Worker(name=worker, labels={"gpus": "2"})
+            workers.introduce(session, introduced, now_of(session))
+
+    def _result(self, lease: Lease, worker: str, now: datetime) -> Result:
+        result = super()._result(lease, worker, now)
+        fallen = 0.95 if lease.spec.revision >= name_of(15) else 1.0
+        near = tuple(fallen * float(v) for v in self.random.normal(0.97, 0.002, 3))
+        told = sample("scaling_efficiency", 0.97).model_copy(update={"values": near})
+        return result.model_copy(update={"samples": (*result.samples, told)})
+
+
+def test_a_gang_that_scales_worse_is_a_finding_though_its_throughput_stays(sqlite_url: str) -> None:
+    database = Database(sqlite_url)
+    axes = {"gpus": "2", "parallel": "ddp"}
+    case = Case(workload="unet", preset="full", axes=axes)
+    team = Gangs(database, alone, names=("a",), cases=(case,))
+    for night in range(21):
+        team.night(night)
+    (finding,) = found(database)
+    assert told(finding)[:5] == ("regression", "open", "code", "r14", "r15")
+    headline = finding.headline.replace("\u00a0", " ")
+    assert headline == "scaling efficiency of unet:full gpus=2 parallel=ddp 5.0 % lower since r15"
     database.close()
 
 
