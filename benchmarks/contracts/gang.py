@@ -75,7 +75,7 @@ class TracedRank(values.Contract):
     without exchange."""
     lateness_s: Annotated[tuple[values.Seconds, ...], Field(min_length=1, max_length=100)]
     """Of each traced step: how much later than the earliest rank it arrives at collectives, told by
-    how much less of the step is exposed communication."""
+    how much less it is held up: by exposed communication, and by contention where that is known."""
 
     @property
     def late_s(self) -> float:

@@ -6,6 +6,7 @@ import io
 import random
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -13,9 +14,9 @@ from builders.measured import a_pass, a_replicate, a_result
 
 from benchmarks.contracts import GangTrace
 from benchmarks.diagnosis.straggler import straggler
-from benchmarks.measure.profile.collectives import paired, rank_steps
+from benchmarks.measure.profile.collectives import RankSteps, paired, rank_steps
 from benchmarks.measure.profile.reading import Unreadable
-from benchmarks.measure.profile.timeline import STEP, Event
+from benchmarks.measure.profile.timeline import STEP, Collective, Event
 from cli.output import result_panel
 from cli.output.console import Console
 
@@ -155,8 +156,25 @@ def test_contention_is_what_the_same_kernels_take_longer_than_without_exchange()
         return told
 
     gang, apart = steps(0.15, exchanges=True), steps(0.1, exchanges=False)
-    assert rank_steps(gang, 1, apart).contention_s == pytest.approx(0.1)
+    assert rank_steps(gang, 1, apart).contention_s == pytest.approx([0.1] * 2)
     assert rank_steps(gang, 1).contention_s is None
+
+
+def test_a_late_rank_is_told_where_the_others_compute_while_they_wait() -> None:
+    """As two H200s did: kernels beside a waiting collective took longer, and nothing was exposed.
+
+    A rank that was 0.46 ms late in steps of 17.45 ms cost the other 0.87 - 0.40 ms of contention.
+    """
+    spans = tuple((0.01745 * n, 0.01745 * (n + 1)) for n in range(STEPS))
+    computed = (0.01727,) * STEPS
+    late = RankSteps(spans, computed, (), (), (0.00040,) * STEPS)
+    other = RankSteps(spans, computed, (), (), (0.00087,) * STEPS)
+    some = Collective("0", 0.0, 0.00003)
+    told = [replace(one, collectives=(some,)) for one in (late, other)]
+    found = straggler([paired(told), paired(told)])
+    assert found is not None
+    assert found.rank == 0
+    assert found.late_s == pytest.approx(0.00047)
 
 
 def test_an_operator_of_a_cpu_does_not_compute_while_it_waits() -> None:

@@ -7,6 +7,7 @@ its shortest duration is the transfer: that of the rank that arrived last. Longe
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -27,8 +28,8 @@ class RankSteps:
     """Nothing but communication ran, in order."""
     collectives: tuple[Collective, ...]
     """In order of start."""
-    contention_s: float | None = None
-    """Seconds of a step that kernels take longer than without exchange."""
+    contention_s: tuple[float, ...] | None = None
+    """Of each step: so much longer kernels take than without exchange."""
 
 
 def rank_steps(
@@ -79,23 +80,29 @@ def _steps(timeline: Timeline, lead: int) -> tuple[Span, ...]:
     return tuple(zip(starts[lead:], [*starts[lead + 1 :], end], strict=True))
 
 
-def _contention_s(gang: Timeline, without: Timeline, lead: int) -> float:
-    """Seconds of a step that the same kernels, as many of each name, take longer in the gang."""
-    (beside, calls), (apart, calls_apart) = (_kernels(one, lead) for one in (gang, without))
-    same = [name for name in calls if calls[name] == calls_apart[name]]
-    return math.fsum(beside[name] - apart[name] for name in same) / len(_steps(gang, lead))
+def _contention_s(gang: Timeline, without: Timeline, lead: int) -> tuple[float, ...]:
+    """Of each step: so much longer the same kernels, as many of each name, take in the gang."""
+    beside, apart = (_kernels(one, lead) for one in (gang, without))
+    (calls, calls_apart) = (
+        sum((Counter(of) for _, of in one), Counter[str]()) for one in (beside, apart)
+    )
+    same = {name for name in calls if calls[name] == calls_apart[name]}
+    usual_s = math.fsum(math.fsum(of[name] for name in same) for of, _ in apart) / len(apart)
+    return tuple(math.fsum(of[name] for name in same) - usual_s for of, _ in beside)
 
 
-def _kernels(timeline: Timeline, lead: int) -> tuple[dict[str, float], Counter[str]]:
-    """Seconds and calls of each kernel that does not communicate."""
+def _kernels(timeline: Timeline, lead: int) -> list[tuple[dict[str, float], Counter[str]]]:
+    """Of each step: seconds and calls of each kernel that does not communicate, by its start."""
     steps = _steps(timeline, lead)
-    seconds: dict[str, float] = defaultdict(float)
-    calls: Counter[str] = Counter()
+    starts = [start for start, _ in steps]
+    told = [(defaultdict[str, float](float), Counter[str]()) for _ in steps]
     for item in timeline.work:
-        if item.kind != "communication" and steps[0][0] <= item.start_s < steps[-1][1]:
+        step = bisect_right(starts, item.start_s) - 1
+        if item.kind != "communication" and step >= 0 and item.start_s < steps[-1][1]:
+            seconds, calls = told[step]
             seconds[item.name] += item.self_s
             calls[item.name] += 1
-    return seconds, calls
+    return list(told)
 
 
 def paired(told: Sequence[RankSteps | str]) -> GangTrace:
@@ -119,14 +126,25 @@ def _paired(ranks: Sequence[RankSteps]) -> GangTrace:
         _in_steps(rank, shared(rank.exposed, union(own)))
         for rank, own in zip(ranks, moved, strict=True)
     ]
-    longest = [max(of_step) for of_step in zip(*exposed, strict=True)]
+    held = [_held(rank, own) for rank, own in zip(ranks, exposed, strict=True)]
+    longest = [max(of_step) for of_step in zip(*held, strict=True)]
+    lateness = [
+        [most - own for most, own in zip(longest, of_rank, strict=True)] for of_rank in held
+    ]
     return GangTrace(
-        ranks=tuple(
-            _traced(rank, all_s, transfer_s, longest)
-            for rank, all_s, transfer_s in zip(ranks, exposed, moving, strict=True)
-        ),
+        ranks=tuple(map(_traced, ranks, exposed, moving, lateness)),
         collectives=_a_step(ranks[0]),
     )
+
+
+def _held(rank: RankSteps, exposed_s: Sequence[float]) -> list[float]:
+    """Of each step: the seconds for which others hold a rank up.
+
+    While a collective waits for a late rank, its kernels keep their part of the device: what runs
+    beside them takes longer, by as much as that rank is late if enough runs.
+    """
+    more = rank.contention_s or [0.0] * len(exposed_s)
+    return [exposed + slower for exposed, slower in zip(exposed_s, more, strict=True)]
 
 
 def _a_step(rank: RankSteps) -> float:
@@ -166,10 +184,11 @@ def _traced(
     rank: RankSteps,
     exposed_s: Sequence[float],
     transfer_s: Sequence[float],
-    longest_s: Sequence[float],
+    lateness_s: Sequence[float],
 ) -> TracedRank:
-    """A rank from each step's exposed communication, its part in transfer, and the most of any
-    rank. Steps last as long on all ranks: one with less has more of its own to do, and is late."""
+    """A rank from each step's exposed communication, its part in transfer, and how much less it is
+    held up than the rank that is held up most. Steps last as long on all ranks: one that is held up
+    less has more of its own to do, and is late."""
     steps = len(rank.steps)
     step, compute, exposed, transfer = (
         math.fsum(seconds) / steps
@@ -181,8 +200,8 @@ def _traced(
         transfer_s=transfer,
         wait_s=max(0.0, exposed - transfer),
         idle_s=max(0.0, step - compute - exposed),
-        contention_s=rank.contention_s,
-        lateness_s=tuple(most - own for most, own in zip(longest_s, exposed_s, strict=True)),
+        contention_s=None if rank.contention_s is None else math.fsum(rank.contention_s) / steps,
+        lateness_s=tuple(lateness_s),
     )
 
 
