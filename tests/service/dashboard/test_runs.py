@@ -6,6 +6,7 @@ import io
 from dataclasses import replace
 
 import pytest
+from builders.ganged import accounted, traced
 from builders.measured import a_pass, a_replicate, a_result, an_input
 from builders.profiled import H200, MIXED, a_profile
 
@@ -93,7 +94,9 @@ def test_all_evidence_is_a_share_that_is_explained() -> None:
     kinds = dict.fromkeys(labels.KINDS, 0.01)
     profile = a_profile(0.09, kinds, MIXED, small_s=0.01)
     compiled = STEADY.replicates[0].synth.model_copy(update={"compile_s": 0.0})
+    shared = accounted(0.01, 0.0, traced(0.005, 0.002, 0.001))
     update = {"profile": profile, "synth": compiled, "input": an_input()}
+    update |= {"account": shared.account, "gang_trace": shared.gang_trace}
     replicate = STEADY.replicates[0].model_copy(update=update)
     found = diagnose([replicate, *STEADY.replicates[1:]], H200).evidence
     kernels = set(catalog.axes()["attention"].values) - {"auto"}

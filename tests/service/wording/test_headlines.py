@@ -33,6 +33,13 @@ def test_a_case_of_many_settings_is_named_in_full() -> None:
     assert len(said.split()) < HEADLINE_WORDS
 
 
+def test_a_scaling_efficiency_is_named_and_falls() -> None:
+    told = headline(moved=1, others=0)
+    facts = told.facts | {"metric": "scaling_efficiency", "unit": "1"}
+    said = headline_words(state("regression", **facts), verb=" is", subject="nanogpt")
+    assert said.replace("\u00a0", " ") == "scaling efficiency of nanogpt is 1.0 % lower since r23"
+
+
 def test_several_cases_of_many_settings_are_counted() -> None:
     assert short(headline(moved=1, others=3)).startswith("nanogpt (4 cases) ")
 
