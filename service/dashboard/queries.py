@@ -151,12 +151,15 @@ def jobs_before(session: Session, job: models.Job) -> int:
     )
 
 
-def doing(session: Session) -> dict[str, str]:
-    """Read the job that each worker holds, by the worker's name."""
+def doing(session: Session) -> dict[str, tuple[str, contracts.Progress | None]]:
+    """Read the job that each worker holds, and how far it is, by the worker's name."""
     latest = (models.Job.id == models.Attempt.job_id, models.Job.attempt == models.Attempt.number)
-    query = select(models.Attempt.worker, models.Job.id).join(models.Job, and_(*latest))
-    rows = session.execute(query.where(models.Job.state.in_(ACTIVE)))
-    return {name: job_id for name, job_id in rows}  # noqa: C416 - as above
+    held = models.Attempt.worker, models.Job.id, models.Attempt.progress
+    query = select(*held).join(models.Job, and_(*latest)).where(models.Job.state.in_(ACTIVE))
+    return {
+        name: (job_id, said and contracts.Progress.model_validate(said))
+        for name, job_id, said in session.execute(query)
+    }
 
 
 def could_take(worker: str) -> tuple[ColumnElement[bool], ...]:
