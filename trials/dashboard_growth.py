@@ -1,10 +1,10 @@
 """How the dashboard's pages grow with the history: 30 nights beside ten million points.
 
 ``PYTHONPATH=.:tests python -m trials.dashboard_growth FOLDER PATH... --rows FILE`` copies the
-history that ``trials.dashboard_pages make FOLDER`` has made into PostgreSQL, once its last 30
-nights alone, once with copies of all its jobs, results and points before it, of which each is 60 nights
-older. They are inserted straight into the tables: over the API they would take a day. Results of
-copies have no document; no page of the newest nights reads one.
+history that ``trials.dashboard_pages make FOLDER`` has made into PostgreSQL: once its last 30
+nights alone, once with copies of all its jobs, results and points, each 60 nights older than the
+one after it. They are inserted straight into the tables: over the API they would take a day.
+Results of copies have no document; no page of the newest nights reads one.
 """
 
 from __future__ import annotations
@@ -118,7 +118,8 @@ def _grow(connection: Connection, points: int) -> None:
     older = {
         "revisions": {"name": "'o' || k || '-' || name", "ordered_at": f"ordered_at - {back}",
                       "first_seen_at": f"first_seen_at - {back}"},
-        "results": {"id": "lpad(to_hex(k), 6, '0') || substr(id, 7)", "job_id": "lpad(to_hex(k), 6, '0') || substr(job_id, 7)",
+        "results": {"id": "lpad(to_hex(k), 6, '0') || substr(id, 7)",
+                    "job_id": "lpad(to_hex(k), 6, '0') || substr(job_id, 7)",
                     "digest": "'o' || k || '-' || substr(digest, 1, 40)",
                     "revision": "'o' || k || '-' || revision",
                     "measured_at": f"measured_at - {back}", "received_at": f"received_at - {back}",

@@ -30,7 +30,7 @@ from service.dashboard import (
 )
 from service.dashboard.query_params import InboxAddress
 from service.findings import threshold_table
-from service.history.queries import load_series
+from service.history.queries import load_series, since_before
 from service.jobs.spent import spent_on
 from service.models import FindingRow, SeriesRow, WorkerRow
 from service.schemas.findings import AffectedSeries
@@ -39,6 +39,8 @@ from service.wording.bisected import noun_of
 
 router = rendering.page_router(rendering.COUNTED)
 
+AROUND = 60
+"""Points before a change that are read: some are drawn, and one may have a profile."""
 KERNELS_SHOWN = 10
 """Kernels that a finding's page shows; a page of its own has them all."""
 
@@ -94,7 +96,7 @@ def show_finding(
     summary = finding.summary
     node = session.get(WorkerRow, summary.worker) if summary.worker else None
     first = finding.series[0] if finding.series else None
-    series = load_series(session, first.series.id) if first else None
+    series = _around(session, first) if first else None
     between, left_out = finding_data.revisions_between(session, summary)
     return rendering.render(
         request,
@@ -125,6 +127,12 @@ def show_finding(
         else [],
         offers=finding_labels.offers(summary.state),
     )
+
+
+def _around(session: Session, affected: AffectedSeries) -> Series:
+    """A series from some points before its change on."""
+    series_id, at = affected.series.id, affected.first_bad_at
+    return load_series(session, series_id, *since_before(session, series_id, at, AROUND))
 
 
 def _figure(

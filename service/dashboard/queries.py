@@ -65,9 +65,17 @@ def results_of_job(session: Session, job_id: str) -> Sequence[models.ResultRow]:
 
 
 def jobs_by_state(session: Session) -> dict[str, int]:
-    """Count the jobs in each state that has any."""
-    rows = session.execute(select(models.Job.state, func.count()).group_by(models.Job.state))
+    """Count the jobs in each state that is not final; of the others there are ever more."""
+    live = [state for state in contracts.JobState if state not in contracts.FINAL_STATES]
+    count = select(models.Job.state, func.count()).where(models.Job.state.in_(live))
+    rows = session.execute(count.group_by(models.Job.state))
     return {key: value for key, value in rows}  # noqa: C416 - dict() cannot type rows
+
+
+def count_points(session: Session, series_id: str) -> int:
+    """Count the points of a series."""
+    query = select(func.count()).where(models.Point.series_id == series_id)
+    return session.scalars(query).one()
 
 
 @dataclass(frozen=True, slots=True)
