@@ -195,6 +195,7 @@ def store(client: TestClient, finding: str) -> Stored:
         f"/bisections/{bisected['id']}",
         "/workers",
         "/schedules",
+        "/targets",
         "/thresholds",
         "/outbox",
     ]
