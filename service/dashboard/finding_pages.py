@@ -5,6 +5,7 @@ They read; what a person does there goes to the JSON API, from a script of the s
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Query, Request
@@ -31,6 +32,7 @@ from service.dashboard import (
 from service.dashboard.query_params import InboxAddress
 from service.findings import threshold_table
 from service.history.queries import load_series, since_before
+from service.history.slow_workers import by_ill, slow_periods
 from service.jobs.spent import spent_on
 from service.models import FindingRow, SeriesRow, WorkerRow
 from service.schemas.findings import AffectedSeries
@@ -41,6 +43,7 @@ router = rendering.page_router(rendering.COUNTED)
 
 AROUND = 60
 """Points before a change that are read: some are drawn, and one may have a profile."""
+SLOW_WORKER = "its worker was slow"
 KERNELS_SHOWN = 10
 """Kernels that a finding's page shows; a page of its own has them all."""
 
@@ -130,9 +133,15 @@ def show_finding(
 
 
 def _around(session: Session, affected: AffectedSeries) -> Series:
-    """A series from some points before its change on."""
+    """A series from some points before its change on; a slow worker's points are set apart."""
     series_id, at = affected.series.id, affected.first_bad_at
-    return load_series(session, series_id, *since_before(session, series_id, at, AROUND))
+    series = load_series(session, series_id, *since_before(session, series_id, at, AROUND))
+    ill = slow_periods(session)
+    points = (
+        replace(one, disturbed=SLOW_WORKER) if one.counts and by_ill(one, ill) else one
+        for one in series.points
+    )
+    return replace(series, points=tuple(points))
 
 
 def _figure(
