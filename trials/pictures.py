@@ -42,7 +42,8 @@ def main() -> None:
 def _take(address: str, path: Path) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=os.environ.get("THROUGHLINE_CHROMIUM") or shutil.which("chromium"), args=["--no-sandbox"]
+            executable_path=os.environ.get("THROUGHLINE_CHROMIUM") or shutil.which("chromium"),
+            args=["--no-sandbox"],
         )
         page = browser.new_page(viewport=SIZE)  # type: ignore[arg-type]
         _open_regression(page, address)

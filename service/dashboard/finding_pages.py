@@ -5,7 +5,6 @@ They read; what a person does there goes to the JSON API, from a script of the s
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Query, Request
@@ -31,8 +30,6 @@ from service.dashboard import (
 )
 from service.dashboard.query_params import InboxAddress
 from service.findings import threshold_table
-from service.history.queries import load_series, since_before
-from service.history.slow_workers import by_ill, slow_periods
 from service.jobs.spent import spent_on
 from service.models import FindingRow, SeriesRow, WorkerRow
 from service.schemas.findings import AffectedSeries
@@ -41,9 +38,6 @@ from service.wording.bisected import noun_of
 
 router = rendering.page_router(rendering.COUNTED)
 
-AROUND = 60
-"""Points before a change that are read: some are drawn, and one may have a profile."""
-SLOW_WORKER = "its worker was slow"
 KERNELS_SHOWN = 10
 """Kernels that a finding's page shows; a page of its own has them all."""
 
@@ -99,7 +93,7 @@ def show_finding(
     summary = finding.summary
     node = session.get(WorkerRow, summary.worker) if summary.worker else None
     first = finding.series[0] if finding.series else None
-    series = _around(session, first) if first else None
+    series = finding_data.around(session, first) if first else None
     between, left_out = finding_data.revisions_between(session, summary)
     return rendering.render(
         request,
@@ -130,18 +124,6 @@ def show_finding(
         else [],
         offers=finding_labels.offers(summary.state),
     )
-
-
-def _around(session: Session, affected: AffectedSeries) -> Series:
-    """A series from some points before its change on; a slow worker's points are set apart."""
-    series_id, at = affected.series.id, affected.first_bad_at
-    series = load_series(session, series_id, *since_before(session, series_id, at, AROUND))
-    ill = slow_periods(session)
-    points = (
-        replace(one, disturbed=SLOW_WORKER) if one.counts and by_ill(one, ill) else one
-        for one in series.points
-    )
-    return replace(series, points=tuple(points))
 
 
 def _figure(

@@ -25,7 +25,7 @@ from sqlalchemy import delete, select, update
 from service import findings
 from service.analysis.statement import state
 from service.app import create_app
-from service.dashboard import finding_data, finding_labels, finding_pages
+from service.dashboard import finding_data, finding_labels
 from service.database.session import Database
 from service.findings import ACTIONS
 from service.history.queries import stored_of
@@ -538,4 +538,4 @@ def test_what_a_slow_worker_measured_is_set_apart_from_the_change(
         slow["first_bad_at"] = long.placed_at(len(long.STEADY + long.DROPPED) - 1)
         session.add(FindingRow(**fields | slow))
     text = client.get(f"/findings/{finding_id}").text
-    assert text.count(finding_pages.SLOW_WORKER) == 1, "the newest point alone"
+    assert text.count(finding_data.SLOW_WORKER) == 1, "the newest point alone"
