@@ -32,6 +32,7 @@ from service.dashboard import (
     search_pages,
     series_pages,
     sign_in,
+    target_pages,
     worker_pages,
 )
 from service.database.health import Checkup
@@ -87,6 +88,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     for shown in (
         *(pages, series_pages, finding_pages, comparison_pages, bisection_pages, modules, kernels),
         *(night_pages, explore_pages, outbox_pages, matrix_pages, revision_pages, search_pages),
+        target_pages,
         worker_pages,
         badges,
         scrape,

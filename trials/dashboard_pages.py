@@ -3,7 +3,8 @@
 ``PYTHONPATH=.:tests python -m trials.dashboard_pages make FOLDER`` lives through 60 nights of 43
 cases on three workers, the last of which was this one, and keeps the database: it takes fifteen
 minutes. ``... measure FOLDER PATH... --rows FILE`` starts a service on it and asks for each page,
-one request after the other, each on a connection of its own.
+one request after the other, each on a connection of its own; with ``--rate 20``, for all pages in
+turn, so many times a second whether earlier ones were answered or not.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -37,6 +41,7 @@ KINDS = (
 )
 PORT = 8765
 REQUESTS = 60
+LOADED_S = 60.0
 
 
 class Elements(HTMLParser):
@@ -56,7 +61,12 @@ def main() -> None:
     if arguments.do == "make":
         make(arguments.folder)
         return
-    rows = measure(arguments.folder, arguments.pages, arguments.label)
+    url = f"sqlite:///{arguments.folder}/nights.sqlite3"
+    with served(url, arguments.folder):
+        if arguments.rate:
+            rows = [loaded(arguments.pages, arguments.label, arguments.rate)]
+        else:
+            rows = [row_of(page, arguments.label) for page in arguments.pages]
     for row in rows:
         sys.stdout.write(f"{json.dumps(row)}\n")
     if arguments.rows:
@@ -70,6 +80,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("folder", type=Path)
     parser.add_argument("pages", nargs="*", default=["/"])
     parser.add_argument("--label", default="", help="what the rows are of")
+    parser.add_argument("--rate", type=float, default=0.0, help="requests a second, of all pages")
     parser.add_argument("--rows", type=Path, help="append them to this file as well")
     return parser.parse_args()
 
@@ -95,11 +106,12 @@ def make(folder: Path) -> None:
     shutil.rmtree(work)
 
 
-def measure(folder: Path, pages: list[str], label: str) -> list[dict[str, object]]:
-    """Ask a service on the history for each page; one row a page."""
+@contextmanager
+def served(url: str, folder: Path) -> Iterator[None]:
+    """A service on the history at ``url``, which analyses nothing meanwhile."""
     variables = environment(
         THROUGHLINE_STATE_DIR=str(folder),
-        THROUGHLINE_DATABASE_URL=f"sqlite:///{folder}/nights.sqlite3",
+        THROUGHLINE_DATABASE_URL=url,
         THROUGHLINE_ACCESS="open",
         THROUGHLINE_BACKGROUND="false",
     )
@@ -107,9 +119,37 @@ def measure(folder: Path, pages: list[str], label: str) -> list[dict[str, object
     with subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL) as process:
         try:
             _await()
-            return [_row(page, label) for page in pages]
+            yield
         finally:
             process.terminate()
+
+
+def loaded(pages: list[str], label: str, rate: float) -> dict[str, object]:
+    """Ask for ``pages`` in turn, ``rate`` times a second; times count from when each was due."""
+    for page in pages:
+        _ask(page, {})
+    began_s = time.perf_counter()
+    due_s = [began_s + number / rate for number in range(round(LOADED_S * rate))]
+
+    def one(number: int) -> float:
+        time.sleep(max(0.0, due_s[number] - time.perf_counter()))
+        status = _ask(pages[number % len(pages)], {})[0]
+        assert status == 200, f"{pages[number % len(pages)]}: {status}"
+        return (time.perf_counter() - due_s[number]) * 1e3
+
+    with ThreadPoolExecutor(64) as threads:
+        took_ms = sorted(threads.map(one, range(len(due_s))))
+    return {
+        "pages": pages,
+        "of": label,
+        "rate": rate,
+        "median_ms": round(median(took_ms), 1),
+        "p95_ms": round(took_ms[int(len(took_ms) * 0.95)], 1),
+        "most_ms": round(took_ms[-1], 1),
+        "requests": len(took_ms),
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        **machine(),
+    }
 
 
 def _await() -> None:
@@ -122,8 +162,9 @@ def _await() -> None:
     raise TimeoutError("the service does not answer")
 
 
-def _row(page: str, label: str) -> dict[str, object]:
-    took_ms = sorted(_ask(page, {})[3] for _ in range(REQUESTS))
+def row_of(page: str, label: str, requests: int = REQUESTS) -> dict[str, object]:
+    """Ask for one page some times: its times, bytes and elements."""
+    took_ms = sorted(_ask(page, {})[3] for _ in range(requests))
     html = _ask(page, {})[1]
     elements = Elements()
     elements.feed(html.decode())
@@ -134,7 +175,7 @@ def _row(page: str, label: str) -> dict[str, object]:
         "page": page,
         "of": label,
         "first_byte_ms": round(median(took_ms), 1),
-        "p95_ms": round(took_ms[int(REQUESTS * 0.95)], 1),
+        "p95_ms": round(took_ms[int(requests * 0.95)], 1),
         "least_ms": round(took_ms[0], 1),
         "html_b": len(html),
         "elements": elements.count,
@@ -142,7 +183,7 @@ def _row(page: str, label: str) -> dict[str, object]:
         "poll_b": len(part),
         "unchanged": [same[0], len(same[1])],
         "polls": 'hx-trigger="every' in html.decode(),
-        "requests": REQUESTS,
+        "requests": requests,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         **machine(),
     }

@@ -7,6 +7,7 @@ The demo's numbers are simulated and seeded, so the finding is the same each tim
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -41,7 +42,8 @@ def main() -> None:
 def _take(address: str, path: Path) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+            executable_path=os.environ.get("THROUGHLINE_CHROMIUM") or shutil.which("chromium"),
+            args=["--no-sandbox"],
         )
         page = browser.new_page(viewport=SIZE)  # type: ignore[arg-type]
         _open_regression(page, address)

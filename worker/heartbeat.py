@@ -6,11 +6,12 @@ import logging
 import random
 import threading
 import time
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Self
 
+from benchmarks.contracts import DeviceReading, Lease, Progress
 from benchmarks.contracts import Heartbeat as Beat
-from benchmarks.contracts import Lease, Progress
 from worker.client import ClientError, Fenced, ServiceClient, Ticket
 
 log = logging.getLogger(__name__)
@@ -48,8 +49,14 @@ class Heartbeat:
     """
 
     def __init__(
-        self, client: ServiceClient, lease: Lease, sent_at_s: float, fence_share: float
+        self,
+        client: ServiceClient,
+        lease: Lease,
+        sent_at_s: float,
+        fence_share: float,
+        device: Callable[[], DeviceReading | None] = lambda: None,
     ) -> None:
+        """``device`` gives the newest reading of the device, which each renewal carries."""
         self._client = client
         self._ticket = Ticket.of(lease)
         self._every_s = lease.heartbeat_s
@@ -57,6 +64,7 @@ class Heartbeat:
         self._lock = threading.Lock()
         self._fence_at_s = sent_at_s + fence_share * lease.lease_s
         self._ends_at_s = sent_at_s + lease.lease_s
+        self._device = device
         self._cause: Cause | None = None
         self._progress: Progress | None = None
         self._ended = threading.Event()
@@ -99,7 +107,7 @@ class Heartbeat:
         patience_s = max(0.05, min(self._every_s, self._fence_at_s - sent_at_s, MOST_PATIENCE_S))
         try:
             renewal = self._client.heartbeat(
-                self._ticket, Beat(progress=self._progress), patience_s, self._goes_on
+                self._ticket, Beat(progress=self._told()), patience_s, self._goes_on
             )
         except Fenced:
             self._stop_for(Cause.FENCED)
@@ -118,6 +126,11 @@ class Heartbeat:
         if renewal.cancel:
             self._stop_for(Cause.CANCELLED)
         return True
+
+    def _told(self) -> Progress | None:
+        if self._progress is None:
+            return None
+        return self._progress.model_copy(update={"device": self._device()})
 
     def _goes_on(self) -> bool:
         return not self._ended.is_set()

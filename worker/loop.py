@@ -182,7 +182,9 @@ class Loop:
             self._delivery.release(ticket, "The worker is stopping.")
             return
         log.info("Running %s: %s at %s.", ticket, lease.spec.case.key, lease.spec.revision)
-        with Heartbeat(self._client, lease, sent_at_s, self._settings.fence_share) as heart:
+        device = self._runner.station.device.newest
+        share = self._settings.fence_share
+        with Heartbeat(self._client, lease, sent_at_s, share, device) as heart:
             attempt = Attempt(lease, heart, self._stop)
             result = attempt.run(self._client, self._runner, self._patience, self._delivery)
             if not self._runner.station.survivors:

@@ -231,6 +231,14 @@ class Lease(values.Contract):
     """The case's first job: compiled code is kept under its name for the other replicates."""
 
 
+class DeviceReading(values.Contract):
+    """What the device says of itself now; null for what it does not tell."""
+
+    temperature_c: values.Number | None = None
+    sm_clock_hz: values.Number | None = None
+    power_w: values.Number | None = None
+
+
 class Progress(values.Contract):
     """The progress of a running measurement, for people who watch."""
 
@@ -243,6 +251,8 @@ class Progress(values.Contract):
     """Share of this replicate that is done, as far as it can be foreseen."""
     throughput: values.Number | None = None
     unit: values.Line | None = None
+    device: DeviceReading | None = None
+    """The worker's newest reading; null on a CPU. Of a gang's GPUs it is the first's."""
 
 
 class Heartbeat(values.Contract):

@@ -16,9 +16,12 @@ from service.analysis.detection.windows import LEAST_POINTS
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.auth.permissions import Permission, needs
+from service.dashboard import labels
+from service.dashboard.cases import id_of
 from service.dashboard.rendering import page_router
 from service.findings import ACTIVE
 from service.findings.rules import OF_CHANGES
+from service.history.failing import failing_cases
 from service.history.queries import COUNTED, newest_of
 from service.http.strict_route import GuardedRoute
 from service.models import FindingRow, FindingSeries, Point
@@ -95,6 +98,10 @@ def load_badge(session: Session, series_id: str, now: datetime) -> Badge:
     if series is None:
         return UNKNOWN
     label = f"{series.case.workload} {metric(series.metric).title.lower()}"[:_LONGEST]
+    if failing := failing_cases(session, now).get(id_of(series)):
+        since = formats.ago(failing.newest.measured_at, now)
+        outcome = labels.status(failing.newest.status).lower()
+        return Badge(label, " · ".join(("fails", outcome, since)), "red")
     if not series.points:
         return Badge(label, "not measured", GREY)
     newest = series.points[-1]

@@ -107,26 +107,6 @@ class CaseGroup:
     """Empty: they belong to none."""
 
 
-def by_revision(series: Series) -> Series:
-    """Keep of each revision the one measurement that counts which a comparison takes as well."""
-    measured: dict[str, list[SeriesPoint]] = {}
-    for point in _counted(series):
-        measured.setdefault(point.revision, []).append(point)
-    kept = [_soundest(series, points) for points in measured.values()]
-    return replace(series, points=tuple(kept))
-
-
-def _soundest(series: Series, points: Sequence[SeriesPoint]) -> SeriesPoint:
-    """Of measurements of one revision, so that a value and its change are about the same one."""
-    name = points[0].revision
-    change = (
-        compare.compare(replace(series, points=tuple(points)), name, name)
-        if len(points) > 1
-        else None
-    )
-    return change.contender if change and change.contender else points[-1]
-
-
 def change(series: Series, known: compare.Known = compare.NOTHING) -> RevisionChange | None:
     """Compare the newest revision that counts with the one before; None if there is only one."""
     names = list(dict.fromkeys(point.revision for point in _counted(series)))

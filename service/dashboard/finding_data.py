@@ -19,8 +19,9 @@ from service.dashboard.cell_dots import CellRows, cell_rows
 from service.dashboard.kernels import ProfiledRun, profiled_run
 from service.database.paging import Page
 from service.findings import bad_nodes, confirm
-from service.history.queries import COUNTED, load_series, name_of, stored_of
+from service.history.queries import COUNTED, load_series, name_of, since_before, stored_of
 from service.history.revisions import IN_HISTORY, in_history_of
+from service.history.slow_workers import by_ill, slow_periods
 from service.schemas import findings as schemas
 from service.schemas.comparisons import ComparisonView
 from service.schemas.gate import MetricFinding
@@ -35,6 +36,9 @@ MOST_ACTIVE = 200
 MOST_CONFIRMATIONS = 50
 PER_PAGE = 50
 FOR_NOTHING = (models.ConfirmationState.NOT_REPRODUCED, models.ConfirmationState.UNRESOLVED)
+AROUND = 60
+"""Points before a change that are read: some are drawn, and one may have a profile."""
+SLOW_WORKER = "its worker was slow"
 PROFILED_WITHIN = 3
 """Points on each side of a change among which a profile is looked for."""
 MOST_REVISIONS = 50
@@ -65,6 +69,18 @@ def compare_link(finding: schemas.FindingSummary, metric: str = "") -> str | Non
         return None
     choices = {"baseline": finding.last_good, "contender": finding.first_bad}
     return "/compare?" + urlencode(choices | ({"metric": metric} if metric else {}))
+
+
+def around(session: Session, affected: schemas.AffectedSeries) -> Series:
+    """A series from some points before its change on; a slow worker's points are set apart."""
+    series_id, at = affected.series.id, affected.first_bad_at
+    series = load_series(session, series_id, *since_before(session, series_id, at, AROUND))
+    ill = slow_periods(session)
+    points = (
+        replace(one, disturbed=SLOW_WORKER) if one.counts and by_ill(one, ill) else one
+        for one in series.points
+    )
+    return replace(series, points=tuple(points))
 
 
 def profiled_beside(

@@ -30,7 +30,6 @@ from service.dashboard import (
 )
 from service.dashboard.query_params import InboxAddress
 from service.findings import threshold_table
-from service.history.queries import load_series
 from service.jobs.spent import spent_on
 from service.models import FindingRow, SeriesRow, WorkerRow
 from service.schemas.findings import AffectedSeries
@@ -94,7 +93,7 @@ def show_finding(
     summary = finding.summary
     node = session.get(WorkerRow, summary.worker) if summary.worker else None
     first = finding.series[0] if finding.series else None
-    series = load_series(session, first.series.id) if first else None
+    series = finding_data.around(session, first) if first else None
     between, left_out = finding_data.revisions_between(session, summary)
     return rendering.render(
         request,

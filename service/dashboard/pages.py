@@ -38,7 +38,7 @@ from service.history.attachments import with_artifacts
 from service.history.failing import failing_cases
 from service.history.queries import load_result, newest_series, usual_metric, with_latest
 from service.history.run_noise import spreads_of
-from service.jobs import schedules, suggestions, views, workers
+from service.jobs import suggestions, views, workers
 from service.jobs.types import Terms
 from service.models import Job, LabelSet, Point
 from service.wording import formats, waiting
@@ -270,11 +270,3 @@ def _nobody(session: Session, job: Job, now: datetime, terms: Terms) -> str:
     requires = session.get_one(LabelSet, job.requires).labels
     seen_since = gone_before(now, terms)
     return waiting.why_queued(workers.every(session), requires, seen_since, now)
-
-
-@router.get("/schedules")
-@needs(Permission.READ)
-def list_schedules(request: Request, session: Reading, now: Now) -> Response:
-    """Show what is measured regularly."""
-    every, last = schedules.every(session), queries.last_slots(session)
-    return render(request, "schedules.html", now=now, schedules=every, last=last)

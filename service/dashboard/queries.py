@@ -65,9 +65,17 @@ def results_of_job(session: Session, job_id: str) -> Sequence[models.ResultRow]:
 
 
 def jobs_by_state(session: Session) -> dict[str, int]:
-    """Count the jobs in each state that has any."""
-    rows = session.execute(select(models.Job.state, func.count()).group_by(models.Job.state))
+    """Count the jobs in each state that is not final; of the others there are ever more."""
+    live = [state for state in contracts.JobState if state not in contracts.FINAL_STATES]
+    count = select(models.Job.state, func.count()).where(models.Job.state.in_(live))
+    rows = session.execute(count.group_by(models.Job.state))
     return {key: value for key, value in rows}  # noqa: C416 - dict() cannot type rows
+
+
+def count_points(session: Session, series_id: str) -> int:
+    """Count the points of a series."""
+    query = select(func.count()).where(models.Point.series_id == series_id)
+    return session.scalars(query).one()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +159,15 @@ def jobs_before(session: Session, job: models.Job) -> int:
     )
 
 
-def doing(session: Session) -> dict[str, str]:
-    """Read the job that each worker holds, by the worker's name."""
+def doing(session: Session) -> dict[str, tuple[str, contracts.Progress | None]]:
+    """Read the job that each worker holds, and how far it is, by the worker's name."""
     latest = (models.Job.id == models.Attempt.job_id, models.Job.attempt == models.Attempt.number)
-    query = select(models.Attempt.worker, models.Job.id).join(models.Job, and_(*latest))
-    rows = session.execute(query.where(models.Job.state.in_(ACTIVE)))
-    return {name: job_id for name, job_id in rows}  # noqa: C416 - as above
+    held = models.Attempt.worker, models.Job.id, models.Attempt.progress
+    query = select(*held).join(models.Job, and_(*latest)).where(models.Job.state.in_(ACTIVE))
+    return {
+        name: (job_id, said and contracts.Progress.model_validate(said))
+        for name, job_id, said in session.execute(query)
+    }
 
 
 def could_take(worker: str) -> tuple[ColumnElement[bool], ...]:

@@ -34,7 +34,7 @@ from service.history import annotation_table
 from service.history.compare import Known
 from service.history.description import describe
 from service.history.failing import failing_cases
-from service.history.queries import load_series
+from service.history.queries import load_series, with_latest
 from service.history.run_noise import spreads_of
 from service.outbox.sinks import NOBODY, Sinks
 from service.schemas.annotations import AnnotationView
@@ -71,16 +71,17 @@ def show_series(
     at: Annotated[HistoryAddress, Query()],
 ) -> HTMLResponse:
     """Show one series' history: chart, environment changes, every point."""
-    whole = load_series(session, series_id)
-    series = _newest(whole, at.last)
+    most = None if at.last == "all" else int(at.last)
+    series = load_series(session, series_id, newest=most)
     changed = series_changes.environments_of(session, series.points)
     newest_first = series.points[::-1]
     pages = max(math.ceil(len(newest_first) / POINTS_PER_PAGE), 1)
     at = at.model_copy(update={"page": min(at.page, pages)})
-    siblings = queries.siblings(session, whole)
-    changes = series_changes.changes_of(session, whole)
+    siblings = queries.siblings(session, series)
+    changes = series_changes.changes_of(session, series)
     analysed = series_changes.analysed(session, series, changes, changed)
     beside = annotations_beside(session, series)
+    (recent,) = with_latest(session, [series], 2)
     analysed = replace(analysed, annotations=beside)
     return rendering.render(
         request,
@@ -88,27 +89,27 @@ def show_series(
         now=now,
         at=at,
         series=series,
-        latest=next(reversed(cases.by_revision(whole).points), None),
-        total=len(whole.points),
+        latest=recent.points[-1] if recent.points else None,
+        total=queries.count_points(session, series_id),
         figure=figures.history(series, at.view, analysed),
         level_changes=changes[::-1],
         annotations=beside,
         places=list(dict.fromkeys(point.revision for point in newest_first))[:OFFERED],
-        analysis=describe(session, whole),
-        watched=whole.is_watched,
-        threshold=load_threshold(session, whole),
+        analysis=describe(session, series),
+        watched=series.is_watched,
+        threshold=load_threshold(session, series),
         reasons=analysed.reasons,
         changes=changed.changes,
         restless=changed.restless,
         many_workers=len({point.worker for point in series.points}) > 1,
         shown=environments.SHOWN,
         facts_shown=environments.FACTS_SHOWN,
-        change=cases.change(whole, Known(spreads_of(session, [whole.id]))),
+        change=cases.change(recent, Known(spreads_of(session, [series_id]))),
         rows=newest_first[(at.page - 1) * POINTS_PER_PAGE : at.page * POINTS_PER_PAGE],
         pages=pages,
         siblings=siblings,
         marks=finding_data.marks(session, [series_id]).get(series_id, ()),
-        failing=failing_cases(session, now).get(cases.id_of(whole)),
+        failing=failing_cases(session, now).get(cases.id_of(series)),
         told=failing_by_series(session),
         several=Counter(one.metric for one in siblings),
         address=_address(request),
@@ -137,10 +138,6 @@ def _address(request: Request) -> str:
     """Where others find this service: as the outbox's file says it, or as this reader did."""
     sinks: Sinks = request.app.state.sinks
     return str(request.base_url).rstrip("/") if sinks is NOBODY else sinks.address
-
-
-def _newest(series: Series, last: str) -> Series:
-    return series if last == "all" else replace(series, points=series.points[-int(last) :])
 
 
 def csv_of(series: Series, beside: Sequence[AnnotationView] = ()) -> str:

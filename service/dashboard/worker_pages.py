@@ -78,7 +78,7 @@ def show_worker(
         gone=one.last_seen_at < gone_before(now, terms),
         active=[job for job in queries.active_jobs(session) if job.worker == worker],
         waiting=_waiting(session, worker),
-        readings=[*_of_device(session, worker, now), *canaries],
+        readings=[*_of_device(session, results), *canaries],
         links=links,
         results=results,
         findings=findings.list_findings(session, about, limit=RESULTS).items,
@@ -144,23 +144,24 @@ def reading(title: str, unit: str, values: Sequence[float]) -> MachineReading:
     return MachineReading(title, unit, newest, median(before or [newest]), sparkline(values, label))
 
 
-def _of_device(session: Session, worker: str, now: datetime) -> Iterator[MachineReading]:
+def _of_device(session: Session, results: Sequence[ResultRow]) -> Iterator[MachineReading]:
     """The device's clock and power in the case that it measured last, by that case alone."""
-    of_worker = Point.worker == worker, Point.measured_at >= now - REMEMBERED
     for metric in DEVICE:
         newest = (
-            select(SeriesRow.id)
+            select(SeriesRow.id, SeriesRow.case_key)
             .join(Point, Point.series_id == SeriesRow.id)
-            .where(SeriesRow.metric == metric, *of_worker)
+            .where(SeriesRow.metric == metric, Point.result_id.in_([one.id for one in results]))
             .order_by(Point.measured_at.desc())
             .limit(1)
         )
-        series = session.scalars(newest).first()
-        if series is None:
+        known = session.execute(newest).first()
+        if known is None:
             continue
+        series, case = known
+        since = results[0].measured_at - REMEMBERED
+        of_worker = Point.worker == results[0].worker, Point.measured_at >= since
         query = select(Point.value).where(Point.series_id == series, *of_worker)
         values = session.scalars(query.order_by(Point.measured_at.desc()).limit(RESULTS)).all()
-        case = session.get_one(SeriesRow, series).case_key
         yield reading(f"{METRICS[metric].title}, {case}", METRICS[metric].unit, values[::-1])
 
 

@@ -11,13 +11,14 @@ from operator import itemgetter
 from statistics import fmean
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from benchmarks.catalog import catalog
 from benchmarks.contracts import Case, Direction
 from service.analysis.attribution.environment import DIGESTS, changed, telling
 from service.analysis.contrast import SideDifference, by_revision, contrast
+from service.database.paging import batched
 from service.errors import UnknownChoice
 from service.history.queries import COUNTED, WORKER, name_of
 from service.models import EnvironmentRow, Point, SeriesRow
@@ -229,22 +230,31 @@ def _without(series: SeriesName, axis: str) -> Key:
 
 
 def _measured(session: Session, conditions: Sequence[ColumnElement[bool]]) -> list[Sided]:
-    """Read measurements under some conditions, series by series, from plain cases on."""
-    query = (
-        select(SeriesRow.id, Point.revision, Point.value, Point.result_id, Point.environment)
+    """Read measurements under some conditions, series by series, from plain cases on.
+
+    One statement counts and reads: a result that arrives meanwhile is in both or in neither.
+    """
+    order = (SeriesRow.case_key, SeriesRow.id, Point.revision_at, Point.measured_at)
+    shown = (SeriesRow.id, Point.revision, Point.value, Point.result_id, Point.environment)
+    few = (
+        select(*(column.label(f"c{place}") for place, column in enumerate((*shown, *order))))
         .join(Point, Point.series_id == SeriesRow.id)
         .where(*COUNTED, *conditions)
+        .limit(MOST_POINTS + 1)
+        .subquery()
     )
-    few = query.limit(MOST_POINTS + 1).subquery()
-    if (session.scalar(select(func.count()).select_from(few)) or 0) > MOST_POINTS:
+    read, by = few.c[: len(shown)], few.c[len(shown) :]
+    rows = session.execute(select(*read).order_by(*by)).all()
+    if len(rows) > MOST_POINTS:
         raise UnknownChoice(
             f"A side has more than {MOST_POINTS:,} measurements, too many to compare at once: "
             "choose a workload or a shorter time."
         )
-    order = (SeriesRow.case_key, SeriesRow.id, Point.revision_at, Point.measured_at)
-    known = session.scalars(select(SeriesRow).where(SeriesRow.id.in_(select(few.c.id))))
-    names = {row.id: name_of(row) for row in known}
-    points = groupby(session.execute(query.order_by(*order)), itemgetter(0))
+    names: dict[str, SeriesName] = {}
+    for some in batched(list({row[0] for row in rows})):
+        known = session.scalars(select(SeriesRow).where(SeriesRow.id.in_(some)))
+        names |= {row.id: name_of(row) for row in known}
+    points = groupby(rows, itemgetter(0))
     sided = (_sided(names[series_id], of) for series_id, of in points)
     return [side for side in sided if side.logs]
 

@@ -61,8 +61,10 @@ COUNTED = (Point.excluded.is_(False), Point.disturbed == "")
 POINT_ORDER = (Point.revision_at, Point.revision, Point.measured_at, Point.result_id)
 
 
-def load_series(session: Session, series_id: str) -> Series:
-    """One series with all its points.
+def load_series(
+    session: Session, series_id: str, *conditions: ColumnElement[bool], newest: int | None = None
+) -> Series:
+    """One series with its points: those that meet ``conditions``, and of these the ``newest``.
 
     Raises:
         NotFound: there is no such series.
@@ -70,7 +72,22 @@ def load_series(session: Session, series_id: str) -> Series:
     row = session.get(SeriesRow, series_id)
     if row is None:
         raise NotFound("There is no such series; GET /api/v1/series lists them.")
-    return _series(row, points_where(session, Point.series_id == series_id))
+    chosen = (Point.series_id == series_id, *conditions)
+    if newest is None:
+        return _series(row, points_where(session, *chosen))
+    last = select(*_POINT).where(*chosen).order_by(*(one.desc() for one in POINT_ORDER))
+    points = [SeriesPoint(*point) for point in session.execute(last.limit(newest))]
+    return _series(row, points[::-1])
+
+
+def since_before(
+    session: Session, series_id: str, at: datetime, most: int
+) -> tuple[ColumnElement[bool], ...]:
+    """Conditions on the points of a series from ``most`` before ``at`` on."""
+    before = select(Point.revision_at).where(Point.series_id == series_id, Point.revision_at < at)
+    newest_first = before.order_by(Point.revision_at.desc())
+    first = session.scalars(newest_first.offset(most).limit(1)).first()
+    return () if first is None else (Point.revision_at >= first,)
 
 
 def list_series(

@@ -51,6 +51,7 @@ def paths(seeded: Seeded) -> dict[str, str]:
         f"&contender={seeded.ids['latest:' + SLOWER]}",
         "workers": "/workers",
         "schedules": "/schedules",
+        "targets": "/targets",
     }
 
 

@@ -46,9 +46,7 @@ NOWHERE = {
     f"{RESULT} .replicates[].phases.absent": "kept for who asks the API",
     f"{RESULT} .replicates[].profile.demands[].name": "summed up by kind",
     f"{RESULT} .replicates[].profile.notes[]": "kept for who asks the API",
-    "PUT /api/v1/workers/{name} .heads[].author": "of a revision, if a schedule follows the ref",
-    "PUT /api/v1/workers/{name} .heads[].title": "likewise",
-    "PUT /api/v1/workers/{name} .listed.commits[].author": "likewise, if the range was asked for",
+    "PUT /api/v1/workers/{name} .listed.commits[].author": "of a revision, if asked for",
     "PUT /api/v1/workers/{name} .listed.commits[].title": "likewise",
     "PUT /api/v1/workers/{name} .listed.reason": "likewise; by the bisection that asked for it",
 }
@@ -195,6 +193,7 @@ def store(client: TestClient, finding: str) -> Stored:
         f"/bisections/{bisected['id']}",
         "/workers",
         "/schedules",
+        "/targets",
         "/thresholds",
         "/outbox",
     ]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from benchmarks.contracts import Case, Direction
+from service.history import compare
 from service.schemas.series import Series, SeriesPoint
 
 
@@ -39,3 +42,24 @@ def series(*points: SeriesPoint, direction: Direction = Direction.HIGHER, **more
         "points": points,
     }
     return Series(**(fields | more))  # type: ignore[arg-type]
+
+
+def by_revision(series: Series) -> Series:
+    """Keep of each revision the measurement that a comparison takes; slow and obvious."""
+    measured: dict[str, list[SeriesPoint]] = {}
+    for point in series.points:
+        if point.counts:
+            measured.setdefault(point.revision, []).append(point)
+    kept = [_soundest(series, points) for points in measured.values()]
+    return replace(series, points=tuple(kept))
+
+
+def _soundest(series: Series, points: Sequence[SeriesPoint]) -> SeriesPoint:
+    """Of measurements of one revision, so that a value and its change are about the same one."""
+    name = points[0].revision
+    change = (
+        compare.compare(replace(series, points=tuple(points)), name, name)
+        if len(points) > 1
+        else None
+    )
+    return change.contender if change and change.contender else points[-1]

@@ -7,7 +7,7 @@ import time
 import pytest
 from pydantic import SecretStr
 
-from benchmarks.contracts import Lease, Progress, Worker
+from benchmarks.contracts import DeviceReading, Lease, Progress, Worker
 from tests.worker.miniature import SECRET, Miniature, eventually, name_of, problem
 from worker.client import Fenced, Refused, ServiceAway, ServiceClient, Ticket
 from worker.heartbeat import Cause, Heartbeat, now_s
@@ -43,6 +43,13 @@ def test_the_lease_is_renewed_with_the_latest_progress(client, service: Miniatur
         heart.tell(Progress(phase="full", step=42))
         eventually(lambda: any(b.progress and b.progress.step == 42 for b in service.beats))
         assert heart.cause() is None
+
+
+def test_a_renewal_carries_what_the_device_says_now(client, service: Miniature, lease):
+    read = DeviceReading(temperature_c=61.0, sm_clock_hz=1.755e9)
+    with Heartbeat(client, lease(), now_s(), 0.75, lambda: read) as heart:
+        heart.tell(Progress(phase="full"))
+        eventually(lambda: any(b.progress and b.progress.device == read for b in service.beats))
 
 
 def test_renewals_keep_a_short_lease_alive(client, service: Miniature, lease):

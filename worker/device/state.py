@@ -6,10 +6,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
+from benchmarks.contracts import DeviceReading
 from benchmarks.diagnosis.disturbances import DEVICE_BUSY, FOREIGN_MEMORY
 from worker.child import process_tree
 from worker.child.process_tree import Tree
@@ -43,6 +45,7 @@ class DeviceState:
         self._gauge = gauge
         self._beside = beside
         self.occupancy = Occupancy(gauge)
+        self._sampler: Sampler | None = None
 
     def await_idle(self, goes_on: GoesOn) -> tuple[str, ...]:
         """Wait a little for an idle device while ``goes_on()``; the flags of what remains.
@@ -61,7 +64,16 @@ class DeviceState:
     def sampler(self, children: int = 1) -> Sampler:
         """Readings for so many children; make it before the first of them starts."""
         hz = self._settings.telemetry_hz
-        return Sampler(self._gauge, hz, self.occupancy, children, self._beside)
+        self._sampler = Sampler(self._gauge, hz, self.occupancy, children, self._beside)
+        return self._sampler
+
+    def newest(self) -> DeviceReading | None:
+        """The last reading of the sampler that runs: the driver is not asked once more."""
+        last = self._sampler.last() if self._sampler else None
+        if last is None:
+            return None
+        known = {name: last.channels.get(name) for name in DeviceReading.model_fields}
+        return DeviceReading(**known)
 
     def temperature_c(self) -> float | None:
         """The device's temperature now, if it tells."""
@@ -181,6 +193,12 @@ class Sampler:
         watch = partial(self._watch, self._gauge)
         self._thread = threading.Thread(target=watch, name="telemetry", daemon=True)
         self._thread.start()
+
+    def last(self) -> Reading | None:
+        """Return the newest reading; None before the first and after the end."""
+        with suppress(IndexError):
+            return None if self._ended.is_set() else self._readings[-1]
+        return None
 
     def readings(self) -> list[Reading]:
         """Return the readings so far, in order."""

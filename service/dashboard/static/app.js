@@ -328,8 +328,10 @@
   }
 
   function request(form, submitter) {
-    const [method, path] = form.dataset.send.split(" ");
+    const [method, place] = form.dataset.send.split(" ");
     const said = { ...JSON.parse(form.dataset.body ?? "{}"), ...Object.fromEntries(new FormData(form, submitter)) };
+    const path = place.replace("{name}", encodeURIComponent(said.name));
+    if (path !== place) delete said.name; // it is part of the address alone
     if (said.actor) rememberActor(said.actor);
     const headers = proofHeaders();
     if (method === "DELETE") return [`${path}?${new URLSearchParams(said)}`, { method, headers }];

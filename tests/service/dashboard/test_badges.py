@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -10,9 +11,11 @@ from xml.etree import ElementTree as ET
 import pytest
 from builders import long_series as long
 from builders.access import guarded
+from builders.service_hand import Hand
 from fastapi.testclient import TestClient
 from sqlalchemy import update
 
+from benchmarks.contracts import Status
 from service.database.session import Database, now_of
 from service.models import FindingRow, FindingState, Point
 from service.wording.formats import NBSP
@@ -59,6 +62,19 @@ def test_an_improvement_is_green(client: TestClient, database: Database) -> None
     fill(database, long.STEADY + long.RAISED)
     assert "improvement +6.0" in described(client)["message"]
     assert described(client)["color"] == "brightgreen"
+
+
+def test_a_case_that_fails_now_is_red_and_shows_no_old_value(
+    client: TestClient, hand: Hand, submit: Callable[..., object]
+) -> None:
+    now = datetime.now(UTC)
+    for days, status in ((1, Status.OK), (0, Status.OOM)):
+        submit(f"r{days}", "resnet50")
+        hand.measure(status=status, measured_at=now - timedelta(days=days, hours=2))
+    items = client.get("/api/v1/series?metric=throughput").json()["items"]
+    badge = described(client, items[0]["id"])
+    assert (badge["color"], badge["isError"]) == ("red", False)
+    assert badge["message"] == f"fails · out of memory · 2{NBSP}h{NBSP}ago"
 
 
 def test_a_short_history_has_no_verdict(client: TestClient, database: Database) -> None:

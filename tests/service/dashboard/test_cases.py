@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
-from builders.series import point, series
+from builders.series import by_revision, point, series
 
 from benchmarks.contracts import Bottleneck, Case, Direction, Verdict
 from service.analysis.variance import Spread, Square
@@ -129,7 +129,7 @@ def test_a_speed_up_that_may_be_noise_is_grey_and_called_unclear() -> None:
 def test_a_value_and_its_change_are_about_the_same_measurement() -> None:
     later = point(2, 0.0).measured_at + timedelta(hours=1)
     look = point(2, 500.0, measured_at=later, interval="within_run", replicates=1)
-    kept = cases.by_revision(series(point(1, 100.0), point(2, 110.0), look))
+    kept = by_revision(series(point(1, 100.0), point(2, 110.0), look))
     assert [one.value for one in kept.points] == [100.0, 110.0]
     told = cases.change(kept)
     assert told

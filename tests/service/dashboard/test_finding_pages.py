@@ -523,3 +523,19 @@ def test_profiles_far_from_a_change_say_nothing_about_it(acting: TestClient, ids
     give_kernels(database_of(acting), builder.STEADY - 4, gemm=0.05)
     give_kernels(database_of(acting), builder.STEADY + 1, gemm=0.06)
     assert "Kernels before and after" not in read(acting, f"/findings/{ids.regression}")
+
+
+def test_what_a_slow_worker_measured_is_set_apart_from_the_change(
+    client: TestClient, database: Database
+) -> None:
+    with database.writing() as session:
+        long.prepare(session)
+        long.add(session, dict(enumerate(long.STEADY + long.DROPPED)))
+        (finding_id,) = long.look(session)
+        row = session.get_one(FindingRow, finding_id)
+        fields = {one.name: getattr(row, one.key) for one in FindingRow.__mapper__.columns}
+        slow = {"id": "f" * 32, "kind": "bad_node", "worker": "w"}
+        slow["first_bad_at"] = long.placed_at(len(long.STEADY + long.DROPPED) - 1)
+        session.add(FindingRow(**fields | slow))
+    text = client.get(f"/findings/{finding_id}").text
+    assert text.count(finding_data.SLOW_WORKER) == 1, "the newest point alone"

@@ -8,12 +8,13 @@ from dataclasses import replace
 
 import pytest
 from builders import long_series as long
+from builders.series import by_revision
 from builders.service_hand import Hand
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from benchmarks.contracts import Direction, Sample
-from service.dashboard import cases, pages
+from service.dashboard import pages
 from service.database.session import Database
 from service.history import queries
 from service.models import EnvironmentRow, Exclusion, Point
@@ -161,7 +162,7 @@ def test_each_revision_shows_the_measurement_that_a_comparison_takes(database: D
         session.flush()
         for last in (1, 2, 30, 100):
             found, empty = queries.latest_of_each_series(session, "throughput", last=last)
-            whole = cases.by_revision(queries.load_series(session, long.SERIES))
+            whole = by_revision(queries.load_series(session, long.SERIES))
             assert len(whole.points) > 30
             assert found == replace(whole, points=whole.points[-last:])
             assert empty.points == ()

@@ -70,6 +70,7 @@ def addresses(seeded: Seeded, series_id: str) -> dict[str, str]:
         f"&contender={ids['latest:' + SLOWER]}",
         "workers": "/workers",
         "schedules": "/schedules",
+        "targets": "/targets",
         "nowhere": "/nowhere",
     }
 

@@ -58,6 +58,19 @@ def test_readings_are_shown_against_what_is_usual(
     assert "Between its GPUs: nccl 2.28.9." in text
 
 
+def test_a_worker_that_measures_shows_its_device_now(
+    client: TestClient, hand: Hand, submit: Submit
+) -> None:
+    submit("r1", "resnet50")
+    lease = hand.must_claim()
+    hand.start(lease)
+    device = {"temperature_c": 61.0, "sm_clock_hz": 1.755e9}
+    assert hand.beat(lease, phase="full", device=device).is_success
+    for page in ("/workers", f"/workers/{hand.name}"):
+        text = client.get(page).text.replace("\u00a0", " ")
+        assert "61 °C · 1,755 MHz" in text, page
+
+
 @pytest.mark.both_databases
 def test_only_jobs_that_it_could_take_wait_for_a_worker(
     client: TestClient, hand: Hand, submit: Submit
