@@ -16,6 +16,7 @@ from trials import planted_waste
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The .grad attribute"),  # of the compiler's own
     pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores"),
+    pytest.mark.filterwarnings("ignore:The CUDA Graph is empty"),
 ]
 ON_GPU = pytest.mark.gpu
 _SHORT = {"window_min_steps": 30, "window_max_s": 3.0, "window_min_s": 0.5, "warmup_min_s": 0.1}
