@@ -200,6 +200,7 @@ def _ours(case: Case, row: Row, turn: int, asked: argparse.Namespace) -> dict[st
         "full_step_s": result.batch_items / replicate.full.rate,
         "ranks": [rank.model_dump() for rank in replicate.synth.ranks],
         "account": replicate.account and _account(replicate.account),
+        "gang_trace": replicate.gang_trace and replicate.gang_trace.model_dump(mode="json"),
     }
 
 
