@@ -192,6 +192,7 @@ def store(client: TestClient, finding: str) -> Stored:
         "/bisections",
         f"/bisections/{bisected['id']}",
         "/workers",
+        *(f"/workers/{hand.name}" for hand in (single, submitting)),
         "/schedules",
         "/targets",
         "/thresholds",
