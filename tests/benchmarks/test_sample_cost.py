@@ -129,7 +129,8 @@ def test_a_slow_disk_is_found_with_its_seconds_though_the_run_was_warm(
 ) -> None:
     def found(cost: Input) -> bool:
         assert cost.absent == ""
-        assert cost.missed_b == 0.0
+        # A GPU's libraries come from the disk page by page, as their code is first used.
+        assert cost.missed_b <= (FILE_B / 20 if device == "cuda" else 0.0)
         assert cost.read_b == pytest.approx(FILE_B, rel=0.2)
         assert cost.disk_b == pytest.approx(FILE_B, rel=0.2)
         assert cost.disk_s is not None
