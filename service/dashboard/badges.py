@@ -12,6 +12,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from benchmarks.catalog.metrics import metric
+from service import models
 from service.analysis.detection.windows import LEAST_POINTS
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
@@ -24,7 +25,6 @@ from service.findings.rules import OF_CHANGES
 from service.history.failing import failing_cases
 from service.history.queries import COUNTED, newest_of
 from service.http.strict_route import GuardedRoute
-from service.models import FindingRow, FindingSeries, Point
 from service.schemas.findings import FindingKind
 from service.settings import Settings
 from service.wording import formats
@@ -115,16 +115,16 @@ def load_badge(session: Session, series_id: str, now: datetime) -> Badge:
 def _verdict(session: Session, series_id: str) -> tuple[str, str]:
     """The word of the active findings on a series, with a colour; none for a short history."""
     active = (
-        select(FindingRow.kind, FindingSeries.effect)
-        .join(FindingSeries, FindingSeries.finding_id == FindingRow.id)
-        .where(FindingSeries.series_id == series_id, FindingSeries.ended == "")
-        .where(FindingRow.state.in_(ACTIVE), FindingRow.kind.in_(OF_CHANGES))
-        .order_by(FindingSeries.first_bad_at.desc())
+        select(models.FindingRow.kind, models.FindingSeries.effect)
+        .join(models.FindingSeries, models.FindingSeries.finding_id == models.FindingRow.id)
+        .where(models.FindingSeries.series_id == series_id, models.FindingSeries.ended == "")
+        .where(models.FindingRow.state.in_(ACTIVE), models.FindingRow.kind.in_(OF_CHANGES))
+        .order_by(models.FindingSeries.first_bad_at.desc())
     )
     if found := session.execute(active.limit(1)).first():
         worse = found.kind == FindingKind.REGRESSION
         return f"{found.kind} {formats.change(found.effect)}", "red" if worse else "brightgreen"
-    points = select(Point.result_id).where(Point.series_id == series_id, *COUNTED)
+    points = select(models.Point.result_id).where(models.Point.series_id == series_id, *COUNTED)
     if len(session.execute(points.limit(LEAST_POINTS)).all()) < LEAST_POINTS:
         return "", "blue"
     return "no change found", "brightgreen"

@@ -8,12 +8,12 @@ from datetime import datetime
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
+from service import models
 from service.analysis.statement import Statement, state
 from service.findings import lifecycle
 from service.history.best import METRIC, best_cases
 from service.history.queries import name_of
 from service.history.ranking import BEFORE, is_ranked_in
-from service.models import FindingRow, Revision, SeriesRow
 from service.schemas.best import BestCase, Overtaken
 from service.schemas.findings import Cause, Certainty, FindingKind
 from service.wording import formats
@@ -22,8 +22,10 @@ from service.wording.overtaken import beside, case_name
 
 def ranked(session: Session, analysed: Collection[str], now: datetime) -> list[BestCase]:
     """Rank the workloads that these series are of, as far as they are of throughput; reads only."""
-    query = select(SeriesRow.case).where(SeriesRow.id.in_(analysed), SeriesRow.metric == METRIC)
-    query = query.where(SeriesRow.source == "")
+    query = select(models.SeriesRow.case).where(
+        models.SeriesRow.id.in_(analysed), models.SeriesRow.metric == METRIC
+    )
+    query = query.where(models.SeriesRow.source == "")
     workloads = {case["workload"] for case in session.scalars(query)}
     found = best_cases(session, now) if workloads else []
     return [best for best in found if best.workload in workloads]
@@ -47,18 +49,20 @@ def watch(session: Session, rankings: Sequence[BestCase], now: datetime) -> list
     ]
 
 
-def _known(session: Session, now: datetime) -> Sequence[FindingRow]:
+def _known(session: Session, now: datetime) -> Sequence[models.FindingRow]:
     """Find what is open, or was opened lately."""
-    news = or_(FindingRow.closed_at.is_(None), FindingRow.opened_at >= now - BEFORE)
-    of_kind = FindingRow.kind == FindingKind.OVERTAKEN
-    return session.scalars(select(FindingRow).where(of_kind, news).order_by(FindingRow.id)).all()
+    news = or_(models.FindingRow.closed_at.is_(None), models.FindingRow.opened_at >= now - BEFORE)
+    of_kind = models.FindingRow.kind == FindingKind.OVERTAKEN
+    return session.scalars(
+        select(models.FindingRow).where(of_kind, news).order_by(models.FindingRow.id)
+    ).all()
 
 
 def _close_if_over(
-    session: Session, row: FindingRow, rankings: Sequence[BestCase], now: datetime
+    session: Session, row: models.FindingRow, rankings: Sequence[BestCase], now: datetime
 ) -> None:
     """Close a finding once another case is surely faster, or once it is no news any more."""
-    series = name_of(session.get_one(SeriesRow, row.measured["series"][0]))
+    series = name_of(session.get_one(models.SeriesRow, row.measured["series"][0]))
     best = next((best for best in rankings if is_ranked_in(series, best)), None)
     leading = [best.best, *best.as_good] if best else []
     if best and series.id not in [case.series_id for case in leading]:
@@ -83,7 +87,7 @@ def _open(session: Session, best: BestCase, told: Overtaken, now: datetime) -> s
         share=told.faster.value - 1,
         last_good=None,
         first_bad=told.since_revision,
-        first_bad_at=session.get_one(Revision, told.since_revision).ordered_at,
+        first_bad_at=session.get_one(models.Revision, told.since_revision).ordered_at,
         comparability=best.comparability,
         worker=None,
         project=best.project,

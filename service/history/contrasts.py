@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.catalog import catalog
 from benchmarks.contracts import Case, Direction
-from service.analysis.attribution.environment import DIGESTS, changed, telling
+from service.analysis.attribution import environment
 from service.analysis.contrast import SideDifference, by_revision, contrast
 from service.database.paging import batched
 from service.errors import UnknownChoice
@@ -283,7 +283,7 @@ def varied_facts(session: Session) -> list[str]:
     varied = {
         fact: values
         for fact, values in known.items()
-        if 1 < len(values) <= FEW and telling(fact) and fact not in DIGESTS
+        if 1 < len(values) <= FEW and environment.telling(fact) and fact not in environment.DIGESTS
     }
     return [
         f"{fact}={one}" for fact in sorted(varied) for one in sorted(filter(None, varied[fact]))
@@ -312,6 +312,6 @@ def _values(session: Session, digests: set[str]) -> dict[str, frozenset[str | No
 
 
 def _tells(one: Apart) -> bool:
-    if one.fact in DIGESTS or max(len(one.baseline), len(one.contender)) > FEW:
+    if one.fact in environment.DIGESTS or max(len(one.baseline), len(one.contender)) > FEW:
         return False
-    return all(changed(one.fact, a, b) for a in one.baseline for b in one.contender)
+    return all(environment.changed(one.fact, a, b) for a in one.baseline for b in one.contender)
