@@ -26,11 +26,9 @@ from benchmarks.catalog import catalog
 from benchmarks.data.cache import cache_folder
 from benchmarks.measure import batch_source, flags, loop, session
 from benchmarks.measure.device import choose
-from benchmarks.measure.estimate import StopRule, block_length
+from benchmarks.measure.estimate import StopRule
 from benchmarks.measure.passes import Passes
 from benchmarks.measure.progress import Reporter
-from benchmarks.measure.ranks import Solo
-from benchmarks.measure.sm_clock import NoClock
 from benchmarks.measure.timestamps import drain
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Context
@@ -70,37 +68,31 @@ def compare(
     pairs: int,
     span_s: float,
     beside: Callable[[], AbstractContextManager[object]] = nullcontext,
-    gang: Solo | None = None,
 ) -> Fidelity:
     """Time both loops ``pairs`` times in turn, each for about ``span_s``, in this process.
 
     Both step the same model, so that memory addresses and compiled code are the same. The plain
     loop is written out here and shares no code with `benchmarks.measure.loop`. ``beside`` is active
-    while the harness runs, as a worker watches the device. Of a ``gang`` the slowest rank's times
-    are told.
+    while the harness runs, as a worker watches the device.
     """
-    gang = gang or Solo()
     case = catalog.normalise(case, context.device.type)
     recipe = session.build(case, context)
     flags.put_in_force(recipe)
     trainer = Trainer(recipe, context.device)
-    batches = batch_source.batches(recipe, context.seed, gang.rank)
-    ring = itertools.cycle(batch_source.ring(trainer, batches))
+    ring = itertools.cycle(batch_source.ring(trainer, batch_source.batches(recipe, context.seed)))
     _plain(trainer, ring, 5)
-    steps = max(10, round(span_s / gang.most(_plain(trainer, ring, 10))))
-    block = block_length(span_s / steps, _until(steps))
+    steps = max(10, round(span_s / _plain(trainer, ring, 10)))
     _plain(trainer, ring, steps)
     plain_s, harness_s = [], []
     with Reporter(os.open(os.devnull, os.O_WRONLY), case.key) as reporter:
         passes = Passes(trainer, _until(steps), reporter, "sample/s")
-        passes.ranks = gang
         for turn in range(pairs):
             for kind in ("plain", "harness") if turn % 2 == 0 else ("harness", "plain"):
                 if kind == "plain":
-                    plain_s.append(gang.most(_plain(trainer, ring, steps)))
+                    plain_s.append(_plain(trainer, ring, steps))
                 else:
                     with beside():
-                        harness_s.append(_harness(passes, trainer, ring, block))
+                        harness_s.append(_harness(passes, trainer, ring))
     return Fidelity(case.key, _name(context), steps, tuple(plain_s), tuple(harness_s))
 
 
@@ -117,7 +109,7 @@ def _name(context: Context) -> str:
 
 def _plain(trainer: Trainer, ring: Iterator[Batch], steps: int) -> float:
     """Seconds per step of a loop as anyone would write it: no events, no limit on run-ahead."""
-    recipe, model, optimizer = trainer.recipe, trainer._wrapped, trainer.optimizer
+    recipe, model, optimizer = trainer.recipe, trainer.model, trainer.optimizer
     # The same pause before both loops, or one has the cooler device.
     with flags.collector(replace(recipe, collect_garbage=False)):
         drain(trainer.device)
@@ -135,12 +127,11 @@ def _plain(trainer: Trainer, ring: Iterator[Batch], steps: int) -> float:
         return (time.perf_counter() - from_s) / steps
 
 
-def _harness(passes: Passes, trainer: Trainer, ring: Iterator[Batch], block: int) -> float:
-    rule = StopRule(passes.protocol, block)
+def _harness(passes: Passes, trainer: Trainer, ring: Iterator[Batch]) -> float:
+    rule = StopRule(passes.protocol, passes.protocol.block_min_steps)
     with flags.collector(replace(trainer.recipe, collect_garbage=False)):
-        watched = passes.watched("synth", rule)
-        timed = passes.ranks.run(trainer, ring, watched, block, NoClock())
-    return sum(timed.times.step) / len(timed.times.step)
+        times = loop.run(trainer, ring, passes.watched("synth", rule)).times.step
+    return sum(times) / len(times)
 
 
 class _Still(Trainer):
