@@ -21,7 +21,7 @@ CAUSES = {cause.value: cause for cause in schemas.Cause}
 CERTAINTIES = {
     schemas.Certainty.CONFIRMED: ("measured again", "It was measured again and is there."),
     schemas.Certainty.STANDING: (
-        "stands in the history",
+        "not measured again",
         "The history alone: the new level has stood for several points. It was not measured again.",
     ),
 }

@@ -139,8 +139,8 @@ def test_the_inbox_says_what_came_up_and_how_much_of_it_may_be_false(
     assert "4.9 % slower since r00030" in attention
     assert "8.0 % slower" in attention
     assert "overdue" in attention
-    assert "stands in the history" in attention
-    assert "measured again" in attention
+    assert ">not measured again" in attention
+    assert ">measured again" in attention
 
 
 def test_the_inbox_tells_suspicions_that_run_from_those_that_came_to_nothing(
