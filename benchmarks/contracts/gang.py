@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import statistics
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from benchmarks.contracts import values
 
@@ -91,6 +91,12 @@ class GangTrace(values.Contract):
     collectives: values.Number = 0.0
     """Collectives of a step."""
     absent: values.Line = ""
+
+    @model_validator(mode="after")
+    def _says_why_it_is_empty(self) -> Self:
+        if bool(self.ranks) == bool(self.absent):
+            raise ValueError("a trace has ranks, or says why it has none")
+        return self
 
     @property
     def transfer_s(self) -> float:

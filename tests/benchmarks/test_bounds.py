@@ -163,7 +163,7 @@ def _holders(kind: type[BaseModel]) -> Iterator[type[BaseModel]]:
     named = {model.__name__: model for model in _models(BaseModel)}
     schema = kind.model_json_schema()
     for name, described in schema["$defs"].items():
-        if "#/$defs/Trace" in json.dumps(described):
+        if '"#/$defs/Trace"' in json.dumps(described):
             yield named[name]
 
 
