@@ -76,6 +76,8 @@ def test_only_who_may_administer_sees_the_page_or_a_link_to_it(doorman: Doorman)
         linked = 'href="/tokens"' in doorman.ask("GET", "/", token).text
         assert linked is (kind == "admin"), kind
     assert doorman.ask("GET", "/tokens").status_code == 401
+    for page in ("/tokens", "/sign-in"):
+        assert 'href="/tokens"' not in doorman.ask("GET", page).text, "nobody knows who asks"
 
 
 def test_tokens_that_ended_long_ago_are_counted_instead(
