@@ -33,6 +33,7 @@ from service.dashboard import (
     series_pages,
     sign_in,
     target_pages,
+    token_pages,
     worker_pages,
 )
 from service.database.health import Checkup
@@ -89,6 +90,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         *(pages, series_pages, finding_pages, comparison_pages, bisection_pages, modules, kernels),
         *(night_pages, explore_pages, outbox_pages, matrix_pages, revision_pages, search_pages),
         target_pages,
+        token_pages,
         worker_pages,
         badges,
         scrape,

@@ -168,6 +168,8 @@ def is_chosen(
         return False
     if at.hardware not in {"", formats.hardware(series.comparability)}:
         return False
+    if at.project not in {"", series.project}:
+        return False
     if at.show == "failing":
         return id_of(series) in failing
     return at.show != "changed" or series.id in marks

@@ -120,6 +120,7 @@ def list_cases(
         metrics=queries.metrics(session),
         workloads=sorted({one.case.workload for one in known}),
         hardwares=sorted({formats.hardware(one.comparability) for one in known}),
+        projects=sorted({one.project for one in known} - {""}),
         busy=queries.busy(counts),
     )
 

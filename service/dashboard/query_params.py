@@ -63,6 +63,7 @@ class CasesAddress(Address):
     metric: Short = "throughput"
     workload: Short = ""
     hardware: Short = ""
+    project: Short = ""
     text: Short = ""
     show: Literal["", "changed", "failing"] = ""
     """Only cases that a finding is about, or that fail now."""

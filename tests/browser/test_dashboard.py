@@ -52,6 +52,7 @@ def paths(seeded: Seeded) -> dict[str, str]:
         "workers": "/workers",
         "schedules": "/schedules",
         "targets": "/targets",
+        "tokens": "/tokens",
     }
 
 

@@ -146,6 +146,40 @@ def test_who_was_signed_out_elsewhere_is_told_so_and_led_to_the_form(
     expect(page).to_have_url(f"http://127.0.0.1:{served.port}{path}")
 
 
+def test_a_token_is_made_on_its_page_shown_once_and_revoked(
+    new_page: NewPage, served: Served
+) -> None:
+    page = new_page(may_fail=True)
+    page.goto("/tokens")
+    sign_in(page, token(served, TokenKind.ADMIN))
+    page.get_by_role("textbox", name="Name").fill("laptop")
+    page.get_by_role("combobox", name="Project").fill("vision")
+    page.get_by_role("combobox", name="Kind").select_option("admin")
+    page.get_by_role("button", name="Make it").click()
+    expect(page.get_by_role("alert")).to_contain_text("is for all projects")
+    page.get_by_role("combobox", name="Kind").select_option("submit")
+    page.get_by_role("button", name="Make it").click()
+    expect(page.get_by_text("never shown again")).to_be_visible()
+    secret = page.locator("#secret").inner_text()
+    assert secret.startswith("tl_submit_")
+    page.get_by_role("link", name="Done").click()
+    made = page.get_by_role("row", name="laptop")
+    expect(made).to_contain_text("vision")
+    assert secret not in page.content()
+    page.go_back()
+    expect(page.get_by_text("never shown again")).to_be_hidden()
+    assert secret not in page.content()
+    other = new_page(may_fail=True)
+    other.goto("/")
+    sign_in(other, secret)
+    expect(other.get_by_role("button", name="Sign out")).to_be_visible()
+    made.get_by_text("Revoke", exact=True).click()
+    made.get_by_role("button", name="Revoke it").click()
+    expect(made).to_contain_text("revoked")
+    other.reload()
+    expect(other.get_by_role("button", name="Sign in")).to_be_visible()
+
+
 def test_who_may_only_read_is_offered_nothing_else(new_page: NewPage, served: Served) -> None:
     page = new_page(may_fail=True)
     page.goto(f"/runs/{long.result_of(2)}")

@@ -335,7 +335,8 @@
     if (said.actor) rememberActor(said.actor);
     const headers = proofHeaders();
     if (method === "DELETE") return [`${path}?${new URLSearchParams(said)}`, { method, headers }];
-    if ("due_on" in said) said.due_on ||= null;
+    for (const name of ["due_on", "expires_in_s", "project"]) if (name in said) said[name] ||= null; // left empty
+    if (said.expires_in_s) said.expires_in_s = Number(said.expires_in_s);
     if (form.dataset.version) said.version = Number(form.dataset.version);
     headers["Content-Type"] = "application/json";
     return [path, { method, headers, body: JSON.stringify(said) }];
@@ -375,6 +376,10 @@
     fields.disabled = true;
     try {
       const response = await fetch(path, options);
+      if (response.ok && form.dataset.tells) {
+        tellOnce(form.querySelector("[data-told]"), (await response.json())[form.dataset.tells]);
+        return;
+      }
       if (response.ok) {
         const tab = form.closest("[data-tabs] > details");
         if (tab) nameTab(tab); // one that was opened before this script ran has no name yet
@@ -386,6 +391,19 @@
       say(answer, "The service does not answer; nothing was changed.");
     }
     fields.disabled = false;
+  }
+
+  /** Show a secret until the page is left; who comes back to it does not find it. */
+  function tellOnce(told, secret) {
+    const shown = told.querySelector("pre");
+    shown.textContent = secret;
+    told.hidden = false;
+    told.querySelector("a").focus();
+    const forget = () => {
+      shown.textContent = "";
+      told.hidden = true;
+    };
+    window.addEventListener("pagehide", forget, { once: true });
   }
 
   /** Where a refusal leads on: what to show, and its address; nothing if there is no such place. */

@@ -55,7 +55,7 @@
 
   /** The pages of the navigation that are called so. */
   function pages(text) {
-    const links = [...document.querySelectorAll(".nav a")];
+    const links = [...document.querySelectorAll(".nav a, .foot a")];
     return links
       .map((link) => ({ kind: "page", title: link.firstChild.textContent.trim(), said: "", page: link.getAttribute("href") }))
       .filter((one) => text && one.title.toLowerCase().startsWith(text.toLowerCase()));

@@ -71,6 +71,7 @@ def addresses(seeded: Seeded, series_id: str) -> dict[str, str]:
         "workers": "/workers",
         "schedules": "/schedules",
         "targets": "/targets",
+        "tokens": "/tokens",
         "nowhere": "/nowhere",
     }
 
@@ -100,6 +101,8 @@ NAMES = (
     "kernels",
     "workers",
     "schedules",
+    "targets",
+    "tokens",
     "nowhere",
 )
 
