@@ -96,7 +96,7 @@ def test_a_link_signs_in_once_and_nobody_who_only_looks_uses_it_up(
     for _ in range(2):  # a program that shows what is behind a link opens it, too
         page.goto(opened)
         expect(page.get_by_text("nothing has happened yet")).to_be_visible()
-    page.keyboard.press("Enter")
+    enter(page)
     expect(page).to_have_url(f"http://127.0.0.1:{served.port}/")
     expect(page.get_by_role("button", name="Sign out")).to_be_visible()
     other = new_page(may_fail=True)
@@ -218,10 +218,16 @@ def test_a_page_whose_session_ended_asks_to_sign_in_again(
     expect(page).to_have_url(f"http://127.0.0.1:{served.port}/jobs?state=succeeded")
 
 
+def enter(page: Page) -> None:
+    """Press Enter on a link's page, once its button has the focus: it gets it with a frame."""
+    expect(page.get_by_role("button", name="Sign in")).to_be_focused()
+    page.keyboard.press("Enter")
+
+
 def signed_in(new_page: NewPage, served: Served) -> Page:
     page = new_page()
     page.goto(link(served))
-    page.keyboard.press("Enter")
+    enter(page)
     expect(page.get_by_role("button", name="Sign out")).to_be_visible()
     return page
 
