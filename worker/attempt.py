@@ -11,7 +11,7 @@ from worker.client import ClientError, ServiceAway, ServiceClient, Ticket
 from worker.device.usable import Unusable
 from worker.heartbeat import Cause, Heartbeat
 from worker.outbox.upload import Delivery
-from worker.result_builder import without_numbers
+from worker.result_builder import text_of, without_numbers
 from worker.runner import Runner
 from worker.stop import Patience, Stop
 from worker.supervisor import Interrupted
@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 LOG_B = 4 * 2**20
 """Of what an attempt writes to standard error the last bytes are kept, for one that fails."""
+FOLLOWED_B = 2_000
+"""Of that, what a renewal of the lease carries at most: as many characters, or fewer."""
 
 
 class Attempt:
@@ -34,6 +36,7 @@ class Attempt:
         """True if the job was given up only because the service could not be reached."""
         self._trace = b""
         self._log = bytearray()
+        heart.follow(lambda: text_of(self._log, FOLLOWED_B))
         self.unusable = ""
         """The reason why the device cannot be used, if the job was given up for it."""
 

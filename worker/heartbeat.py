@@ -67,6 +67,8 @@ class Heartbeat:
         self._device = device
         self._cause: Cause | None = None
         self._progress: Progress | None = None
+        self._log: Callable[[], str] = str
+        self._log_sent = ""
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="heartbeat", daemon=True)
 
@@ -81,6 +83,10 @@ class Heartbeat:
     def tell(self, progress: Progress) -> None:
         """Note where the child is; the next renewal carries it."""
         self._progress = progress
+
+    def follow(self, log: Callable[[], str]) -> None:
+        """Let renewals carry the end of a log, which ``log`` gives, whenever it has changed."""
+        self._log = log
 
     def cause(self) -> Cause | None:
         """Return the reason to stop, if there is one; once there is one it stays."""
@@ -106,9 +112,11 @@ class Heartbeat:
         sent_at_s = now_s()
         patience_s = max(0.05, min(self._every_s, self._fence_at_s - sent_at_s, MOST_PATIENCE_S))
         try:
-            renewal = self._client.heartbeat(
-                self._ticket, Beat(progress=self._told()), patience_s, self._goes_on
-            )
+            log_tail = self._log()
+            changed = None if log_tail == self._log_sent else log_tail
+            beat = Beat(progress=self._told(), log_tail=changed)
+            renewal = self._client.heartbeat(self._ticket, beat, patience_s, self._goes_on)
+            self._log_sent = log_tail
         except Fenced:
             self._stop_for(Cause.FENCED)
             return False

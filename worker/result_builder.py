@@ -117,13 +117,18 @@ def last_line(printed: bytes) -> bytes:
 
 def _tail_of(written: Written, limit_b: int) -> str:
     """The last ``limit_b`` bytes as text that every database accepts; a first line marks a cut."""
-    raw = written.kept[-limit_b:]
     marker = ""
     if written.total_b > limit_b:
         marker = f"[cut: the last {limit_b:,} of {written.total_b:,} bytes]\n"
-        # The cut may have gone through the middle of a character.
-        raw = raw.lstrip(bytes(range(0x80, 0xC0)))
-    return marker + raw.replace(b"\0", b"").decode("utf-8", errors="replace").strip()
+    return marker + text_of(written.kept, limit_b)
+
+
+def text_of(raw: bytes | bytearray, limit_b: int) -> str:
+    """The last ``limit_b`` bytes of a log as text that every database accepts."""
+    end = raw[-limit_b:]
+    if len(raw) > limit_b:  # the cut may have gone through the middle of a character
+        end = end.lstrip(bytes(range(0x80, 0xC0)))
+    return end.replace(b"\0", b"").decode("utf-8", errors="replace").strip()
 
 
 def last_words(written: Written) -> str:

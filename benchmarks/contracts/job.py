@@ -259,6 +259,8 @@ class Heartbeat(values.Contract):
     """A worker's sign of life for one attempt."""
 
     progress: Progress | None = None
+    log_tail: values.FewLines | None = None
+    """The end of the child's standard error so far; null if it is as before."""
 
 
 class Renewal(values.Contract):

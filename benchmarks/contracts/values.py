@@ -81,6 +81,8 @@ Line = Annotated[
 """One printable line; `line` makes any text one."""
 Text = Annotated[str, Field(max_length=65_536, pattern=r"^[^\x00]*$")]
 """Several lines, such as the tail of a log."""
+FewLines = Annotated[str, Field(max_length=2_000, pattern=r"^[^\x00]*$")]
+"""The last lines of a log that is still written."""
 Revision = Annotated[
     str,
     Field(max_length=100, pattern=rf"^([A-Za-z0-9][A-Za-z0-9_./+-]{{0,99}}|{pins.PATTERN})$"),

@@ -231,6 +231,7 @@ def _jobs() -> None:
         sa.Column("ended_at", NOW, nullable=True),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("progress", sa.JSON(), nullable=True),
+        sa.Column("log_tail", sa.String(2000), nullable=True),
         _one_of(
             "attempts",
             "state",

@@ -126,12 +126,15 @@ async def start(holder: AttemptHolder, request: Request, terms: LeaseTerms) -> R
 @router.post(f"{_ATTEMPT}/heartbeat", response_model=Renewal, responses=_FENCED)
 @needs(Permission.WORK)
 async def heartbeat(beat: Heartbeat, holder: AttemptHolder, request: Request) -> Response:
-    """Renew the lease and report progress; the answer says whether the job was cancelled."""
+    """Renew the lease and report progress and the end of the log.
+
+    The answer says whether the job was cancelled.
+    """
 
     terms: Terms = request.app.state.terms
 
     def work(connection: Connection) -> Renewal:
-        return attempts.heartbeat(connection, holder, beat.progress, terms, now_of(connection))
+        return attempts.heartbeat(connection, holder, beat, terms, now_of(connection))
 
     return _written(await _database(request).write(work))
 

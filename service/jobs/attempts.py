@@ -13,9 +13,9 @@ from sqlalchemy.orm import Session
 from benchmarks.artifact_kinds import ArtifactKind
 from benchmarks.contracts import (
     AttemptState,
+    Heartbeat,
     JobSpec,
     JobState,
-    Progress,
     Renewal,
     Result,
     Status,
@@ -56,8 +56,12 @@ _BEATING = (
         select(_JOBS.c.cancel_requested).where(_JOBS.c.id == _ATTEMPTS.c.job_id).scalar_subquery(),
     )
 )
-_BEAT = Prepared(_BEATING)
-_BEAT_WITH_PROGRESS = Prepared(_BEATING.values(progress=bindparam("said")))
+_TOLD: tuple[tuple[str, ...], ...] = ((), ("progress",), ("log_tail",), ("progress", "log_tail"))
+_BEATS = {
+    told: Prepared(_BEATING.values({name: bindparam(f"new_{name}") for name in told}))
+    for told in _TOLD
+}
+"""The statements of heartbeats, by what these tell."""
 _HELD = Prepared(
     select(
         _ATTEMPTS.c.secret,
@@ -97,18 +101,19 @@ def start(session: Session, holder: Holder, terms: Terms, now: datetime) -> None
         raise Fenced(OVER)
 
 
-def heartbeat(
-    on: Runner, holder: Holder, progress: Progress | None, terms: Terms, now: datetime
-) -> Renewal:
-    """Extend the lease, note the progress, and tell whether the job was cancelled.
+def heartbeat(on: Runner, holder: Holder, beat: Heartbeat, terms: Terms, now: datetime) -> Renewal:
+    """Extend the lease, note what the worker tells, and tell whether the job was cancelled.
 
     Raises:
         Fenced: the attempt is over.
     """
-    beat = _BEAT if progress is None else _BEAT_WITH_PROGRESS
-    said = {} if progress is None else {"said": progress.model_dump(mode="json")}
+    said = beat.model_dump(mode="json", exclude_none=True)
     fence = {"of_job": holder.job_id, "of_number": holder.number, "of_secret": holder.secret}
-    rows = beat.run(on, **fence, **said, any_worker=holder.worker, until=now + terms.lease, **_LIVE)
+    values = {f"new_{name}": value for name, value in said.items()}
+    until = now + terms.lease
+    rows = _BEATS[tuple(said)].run(
+        on, **fence, **values, any_worker=holder.worker, until=until, **_LIVE
+    )
     if not rows:
         raise Fenced(OVER)
     (worker, cancel), *_ = rows
@@ -149,6 +154,7 @@ def _end(on: Runner, held: Held, holder: Holder, result: Result, now: datetime) 
     if held.state == AttemptState.GRANTED:
         _start_if_granted(on, holder, now)
     ending: dict[str, Any] = {"state": attempt_state, "ended_at": now, "reason": result.reason}
+    ending["log_tail"] = None  # the result has it
     if not change_attempt(on, holder, AttemptState.STARTED, **ending):
         return False
     done = {"state": job_state, "finished_at": now, "reason": result.reason}

@@ -158,6 +158,8 @@ class Attempt(Base):
     ended_at: Mapped[datetime | None]
     reason: Mapped[str] = mapped_column(Text)
     progress: Mapped[dict[str, Any] | None]
+    log_tail: Mapped[str | None] = mapped_column(String(2_000))
+    """The newest end of its child's log, until there is a result."""
     __table_args__ = (
         states("state", AttemptState),
         Index(None, "state", "lease_expires_at"),

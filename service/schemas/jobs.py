@@ -41,6 +41,8 @@ class AttemptView(Document):
     ended_at: datetime | None
     reason: str
     progress: Progress | None
+    log_tail: str | None
+    """The end of its child's log so far; null once there is a result, which has it."""
 
 
 class JobView(Document):
@@ -87,6 +89,11 @@ class JobView(Document):
     def progress(self) -> Progress | None:
         """The progress of the last attempt, if there was one."""
         return self.attempts[-1].progress if self.attempts else None
+
+    @property
+    def log_tail(self) -> str | None:
+        """The end of the log of the last attempt, while it runs."""
+        return self.attempts[-1].log_tail if self.attempts else None
 
 
 class SubmissionSummary(Document):

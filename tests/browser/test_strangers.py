@@ -150,7 +150,8 @@ def store(client: TestClient, finding: str) -> Stored:
     held = plant.send(SUBMIT, a_job("r4"))["jobs"][0]["id"]
     lease = submitting.must_claim()
     assert submitting.start(lease).is_success
-    plant.tell(submitting, lease, "heartbeat", {"progress": {"phase": "full", "throughput": 7.0}})
+    told = {"progress": {"phase": "full", "throughput": 7.0}, "log_tail": ""}
+    plant.tell(submitting, lease, "heartbeat", told)
     given_back = plant.send(JOB, a_job("r5"))
     lease = single.must_claim()
     plant.tell(single, lease, "release", {"reason": ""})

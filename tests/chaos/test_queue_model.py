@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 )
 from sqlalchemy import select
 
-from benchmarks.contracts import Case, Claim, Lease, Status, Worker
+from benchmarks.contracts import Case, Claim, Heartbeat, Lease, Status, Worker
 from service.database.session import Database
 from service.errors import Conflict, Fenced
 from service.jobs import attempts as jobs_attempts
@@ -151,7 +151,9 @@ class QueueModel(RuleBasedStateMachine):
     @rule(leased=leases)
     def beat(self, leased: tuple[Lease, Held] | None) -> None:
         for holder, held, job in self._of(leased):
-            renew = partial(jobs_attempts.heartbeat, self.session, holder, None, TERMS, self.now)
+            renew = partial(
+                jobs_attempts.heartbeat, self.session, holder, Heartbeat(), TERMS, self.now
+            )
             if not self._fenced(held, renew):
                 assert self.told.cancel is job.cancelled
                 held.ends = self.now + TERMS.lease
@@ -179,7 +181,7 @@ class QueueModel(RuleBasedStateMachine):
         for holder, *_ in self._of(leased):
             forged = Holder(holder.job_id, holder.number, "0" * 64)
             with pytest.raises(Fenced):
-                jobs_attempts.heartbeat(self.session, forged, None, TERMS, self.now)
+                jobs_attempts.heartbeat(self.session, forged, Heartbeat(), TERMS, self.now)
             assert leased is not None
             with pytest.raises(Fenced):
                 jobs_attempts.complete(self.session, forged, result_of(leased[0]), self.now)

@@ -9,6 +9,7 @@ from pydantic import SecretStr
 
 from benchmarks.contracts import DeviceReading, Lease, Progress, Worker
 from tests.worker.miniature import SECRET, Miniature, eventually, name_of, problem
+from worker.attempt import Attempt
 from worker.client import Fenced, Refused, ServiceAway, ServiceClient, Ticket
 from worker.heartbeat import Cause, Heartbeat, now_s
 from worker.loop import WRONG
@@ -50,6 +51,26 @@ def test_a_renewal_carries_what_the_device_says_now(client, service: Miniature, 
     with Heartbeat(client, lease(), now_s(), 0.75, lambda: read) as heart:
         heart.tell(Progress(phase="full"))
         eventually(lambda: any(b.progress and b.progress.device == read for b in service.beats))
+
+
+def test_a_renewal_carries_the_end_of_the_log_when_it_has_changed(
+    client, service: Miniature, lease
+):
+    with Heartbeat(client, lease(), now_s(), 0.75) as heart:
+        attempt = Attempt(lease(), heart, Stop())
+        attempt.hear(b"line\n" * 1000 + "a\0é\n".encode() * 700)
+        eventually(lambda: any(beat.log_tail for beat in service.beats))
+        before = len(service.beats)
+        eventually(lambda: len(service.beats) > before + 3)
+        attempt.hear(b"The end.\n")
+        eventually(lambda: (service.beats[-1].log_tail or "").endswith("The end."))
+    first, second = (beat.log_tail for beat in service.beats if beat.log_tail is not None)
+    assert first
+    assert set(first.split("\n")[1:]) == {"aé"}
+    assert len(first.encode()) <= 2_000
+    assert second
+    assert second.endswith("aé\nThe end.")
+    assert len(second.encode()) <= 2_000
 
 
 def test_renewals_keep_a_short_lease_alive(client, service: Miniature, lease):

@@ -71,6 +71,21 @@ def test_a_worker_that_measures_shows_its_device_now(
         assert "61 °C · 1,755 MHz" in text, page
 
 
+def test_a_job_shows_its_log_while_it_runs(client: TestClient, hand: Hand, submit: Submit) -> None:
+    submit("r1", "resnet50")
+    lease = hand.must_claim()
+    hand.start(lease)
+    page = f"/jobs/{lease.job_id}"
+    assert "Log, so far" not in client.get(page).text
+    assert hand.tell(lease, "heartbeat", {"log_tail": "Loading <b>data</b>"}).is_success
+    text = client.get(page).text
+    assert "Log, so far" in text
+    assert "Loading &lt;b&gt;data&lt;/b&gt;" in text
+    assert 'hx-trigger="every 2s"' in text
+    hand.post(lease, result_of(lease))
+    assert "Log, so far" not in client.get(page).text
+
+
 @pytest.mark.both_databases
 def test_only_jobs_that_it_could_take_wait_for_a_worker(
     client: TestClient, hand: Hand, submit: Submit

@@ -40,9 +40,16 @@ def test_a_job_travels_from_submission_to_series(
     assert beat.json() == {"lease_s": 60.0, "cancel": False}
     job = get(client, f"/jobs/{lease.job_id}")
     assert (job["state"], job["attempts"][0]["progress"]["phase"]) == ("running", "warmup")
+    for log_tail in ("<b>one", "<b>two"):
+        assert hand.tell(lease, "heartbeat", {"log_tail": log_tail}).is_success
+    assert hand.beat(lease, phase="full").is_success
+    (attempt,) = get(client, f"/jobs/{lease.job_id}")["attempts"]
+    assert (attempt["log_tail"], attempt["progress"]["phase"]) == ("<b>two", "full")
+    assert hand.tell(lease, "heartbeat", {"log_tail": "x" * 2_001}).status_code == 422
     posted = hand.post(lease, result_of(lease))
     assert posted.status_code == 201
     assert posted.json()["counted"] is True
+    assert get(client, f"/jobs/{lease.job_id}")["attempts"][0]["log_tail"] is None
 
     finished = get(client, f"/submissions/{submission['id']}")
     assert finished["finished"]

@@ -11,7 +11,7 @@ import pytest
 from builders.service_hand import result_of
 from sqlalchemy import func, select, update
 
-from benchmarks.contracts import Case, Claim, JobState, Lease, Status, Worker
+from benchmarks.contracts import Case, Claim, Heartbeat, JobState, Lease, Status, Worker
 from service.database.session import Database, now_of
 from service.errors import Fenced
 from service.jobs import attempts, expiry, leases, transitions, types, workers
@@ -199,7 +199,7 @@ def test_a_heartbeat_is_no_longer_heard_after_the_sweep(
     with database.writing() as session:
         expiry.sweep(session, TERMS, now_of(session) + timedelta(hours=1))
     with database.writing() as session, pytest.raises(Fenced):
-        attempts.heartbeat(session, holder, None, TERMS, now_of(session))
+        attempts.heartbeat(session, holder, Heartbeat(), TERMS, now_of(session))
 
 
 def test_a_restart_forgives_leases_that_ran_out_meanwhile(
@@ -211,7 +211,7 @@ def test_a_restart_forgives_leases_that_ran_out_meanwhile(
         later = now_of(session) + timedelta(hours=1)
         assert expiry.extend_all_leases(session, TERMS, later) == 1
         assert expiry.sweep(session, TERMS, later + TERMS.lease) == types.Swept()
-        attempts.heartbeat(session, holder, None, TERMS, later + TERMS.lease)
+        attempts.heartbeat(session, holder, Heartbeat(), TERMS, later + TERMS.lease)
         swept = expiry.sweep(session, TERMS, later + TERMS.lease * 2 + timedelta(seconds=1))
     assert swept == types.Swept(requeued=1)
 
