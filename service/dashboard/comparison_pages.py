@@ -18,6 +18,7 @@ from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now, Prices
 from service.auth.permissions import Permission, needs
 from service.dashboard import facets, queries, rendering
+from service.dashboard.change_plots import plotted
 from service.dashboard.query_params import CompareAddress, ComparisonsAddress, ExploreAddress
 from service.errors import UnknownChoice
 from service.history import contrasts, revisions
@@ -104,6 +105,7 @@ def compare_sides(
         at=chosen,
         faults=faults,
         rows=worst_first(rows),
+        plots=plotted(session, [one for one in rows if isinstance(one, series.RevisionChange)]),
         apart=apart,
         tally=Counter(one.verdict.value for one in rows),
         offered=_offered(session, chosen, now),

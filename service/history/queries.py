@@ -215,6 +215,20 @@ def recent_values(session: Session, series_id: str, most: int) -> list[tuple[dat
     return [(at, value) for at, value in rows][::-1]
 
 
+def values_around(
+    session: Session, series_id: str, ends: tuple[datetime, datetime], most: int
+) -> tuple[list[float], list[float]]:
+    """Counted values up to one place in the order of revisions, and from another one on.
+
+    Each list has at most ``most`` values, those nearest to its end; oldest first.
+    """
+    values = select(Point.value).where(Point.series_id == series_id, *COUNTED).limit(most)
+    order = Point.revision_at, Point.measured_at
+    before = values.where(Point.revision_at <= ends[0]).order_by(*(one.desc() for one in order))
+    after = values.where(Point.revision_at >= ends[1]).order_by(*order)
+    return [*session.scalars(before)][::-1], [*session.scalars(after)]
+
+
 def newest_of(session: Session, series_ids: Sequence[str]) -> list[Series]:
     """Those of these series that there are, by case; each with its newest point, if it has one.
 

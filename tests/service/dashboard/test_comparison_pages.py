@@ -175,6 +175,27 @@ def test_a_side_with_too_many_measurements_is_refused_until_it_is_narrowed(
     assert "A side has more" not in two_sided.get(f"{page}&workload=unet").text
 
 
+def test_the_largest_changes_between_revisions_are_drawn(client: TestClient) -> None:
+    database = client.app.state.database  # type: ignore[attr-defined]
+    with database.writing() as session:
+        long.prepare(session)
+        long.add(session, {number: 100.0 if number < 6 else 90.0 for number in range(10)})
+        long.add(session, {4: 200.0, 7: 210.0}, series_id=long.OTHER, place=1)
+    ends = [long.revision_of(number) for number in (5, 6)]
+    text = client.get(f"/compare?baseline={ends[0]}&contender={ends[1]}").text
+    drawn = text[text.index("The largest changes") : text.index("<table")]
+    assert drawn.count('<svg class="beside"') == 1
+    assert drawn.count("h0") == 10
+    assert f'href="/series/{long.SERIES}"' in drawn
+    assert f"{formats.MINUS}10.0" in drawn
+    backwards = client.get(f"/compare?baseline={ends[1]}&contender={ends[0]}").text
+    assert "The largest changes" not in backwards
+    ends = [long.revision_of(number) for number in (4, 7)]
+    text = client.get(f"/compare?baseline={ends[0]}&contender={ends[1]}").text
+    assert f'href="/series/{long.OTHER}"' in text
+    assert text.count('<svg class="beside"') == 1  # two points alone are no history
+
+
 def test_values_are_of_the_revisions_that_are_compared(client: TestClient) -> None:
     database = client.app.state.database  # type: ignore[attr-defined]
     with database.writing() as session:
