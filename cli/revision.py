@@ -94,9 +94,12 @@ def pushed_changes(folder: Path) -> Version:
         Stop: ``folder`` is no git checkout with a commit, or git refuses; the sentence says why.
     """
     given_or_checked_out(None, folder, "--contender")
-    changed = _told(folder, "stash", "create", "Changes sent by throughline gate")
-    if not changed:
+    stashed = _told(folder, "stash", "create")
+    if not stashed:
         return given_or_checked_out(None, folder, "--contender")
+    # The stash has the index as a second parent, which holds what nobody means to send.
+    message = "Changes sent by throughline gate"
+    changed = _told(folder, "commit-tree", f"{stashed}^{{tree}}", "-p", "HEAD", "-m", message)
     _told(folder, "push", "--quiet", "origin", f"{changed}:{CHANGES}{changed}")
     return Version(changed)
 

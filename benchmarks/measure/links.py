@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
+import json
 import os
 import statistics
 import subprocess
@@ -44,7 +45,8 @@ LINKS = 18
 
 
 def measure(devices: Sequence[str]) -> dict[str, float]:
-    """Return B/s of the links between ``devices``, of which this process uses the first.
+    """Return B/s of the links between ``devices``, each used by a process of its own: NCCL ends a
+    process that waits too long for another.
 
     All-reduce is told as bus bandwidth: what each link carries, 2 (n - 1) / n of the size for n
     ranks, over the time. Point to point is there and back again, of the slowest pair with the
@@ -59,10 +61,18 @@ def measure(devices: Sequence[str]) -> dict[str, float]:
     ):
         raise RuntimeError("There are fewer GPUs than are named.")
     with tempfile.TemporaryDirectory(prefix="tl-links-") as folder, ExitStack() as undo:
-        for rank in range(1, len(devices)):
-            words = [folder, str(rank), *devices]
-            undo.callback(_end, _started(words))
-        return _rank(Path(folder), 0, devices)
+        ranks = []
+        for rank in range(len(devices)):
+            ranks.append(_started(folder, rank, devices))
+            undo.callback(_end, ranks[-1])
+        try:
+            told, _ = ranks[0].communicate(timeout=2 * LIMIT.total_seconds())
+        except subprocess.TimeoutExpired as error:
+            raise RuntimeError("The ranks did not find each other in time.") from error
+        if ranks[0].returncode:
+            raise RuntimeError("A rank failed; its error output says why.")
+        rates: dict[str, float] = json.loads(told.splitlines()[-1])
+        return rates
 
 
 def facts(devices: Sequence[str]) -> dict[str, str]:
@@ -96,9 +106,10 @@ def _topology(devices: Sequence[str]) -> Iterator[str]:
         yield f"{name}: {links} NVLinks" + ("" if peer else ", no peer access")
 
 
-def _started(words: Sequence[str]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "benchmarks.measure.links", *words]
-    return subprocess.Popen([*die_with_parent.tied(), *command], stdout=subprocess.DEVNULL)
+def _started(folder: str, rank: int, devices: Sequence[str]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "benchmarks.measure.links", folder, str(rank), *devices]
+    stdout = subprocess.DEVNULL if rank else subprocess.PIPE
+    return subprocess.Popen([*die_with_parent.tied(), *command], stdout=stdout)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -184,7 +195,7 @@ def main() -> int:
     parser.add_argument("rank", type=int)
     parser.add_argument("devices", nargs="+")
     asked = parser.parse_args()
-    _rank(asked.folder, asked.rank, asked.devices)
+    print(json.dumps(_rank(asked.folder, asked.rank, asked.devices)))  # noqa: T201
     return 0
 
 

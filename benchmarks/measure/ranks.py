@@ -184,21 +184,29 @@ class Gang(Solo):
 
     def _events(
         self, trainer: Trainer, feed: Iterator[Sequence[Tensor]], *, exchanges: bool = True
-    ) -> list[dict[str, Any]]:
-        """Trace events of a few steps. Ranks meet within the profiler, which begins at different
-        times on each."""
+    ) -> list[dict[str, Any]] | str:
+        """Trace events of a few steps, or why their trace could not be made. Ranks meet within the
+        profiler, which begins at different times on each."""
+        stepped = False
 
         def steps() -> None:
+            nonlocal stepped
             drain(trainer.device)
             self.meet()
             for number in range(LEAD_STEPS + TRACED_STEPS + 1):  # the last one ends those before
                 with record_function(f"{timeline.STEP}{number}"):
                     trainer.step(trainer.place(next(feed)))
+            stepped = True
 
         trainer.exchanges = exchanges
-        events = recording.traced(trainer.device, steps)
-        trainer.exchanges = True
-        return events
+        try:
+            return recording.traced(trainer.device, steps)
+        except Exception as error:
+            if not stepped:  # the training failed, or another rank
+                raise
+            return recording.sentence("A rank's trace could not be made", error)
+        finally:
+            trainer.exchanges = True
 
     def meet(self) -> None:
         """Wait until all ranks are here."""
@@ -274,9 +282,13 @@ def is_of_a_peer(error: BaseException) -> bool:
 
 
 def _read(
-    gang: Sequence[timeline.Event], apart: Sequence[timeline.Event] | None
+    gang: Sequence[timeline.Event] | str, apart: Sequence[timeline.Event] | str | None
 ) -> collectives.RankSteps | str:
     """This rank's traced steps, or why they cannot be read."""
+    if isinstance(gang, str):
+        return gang
+    if isinstance(apart, str):
+        return apart
     try:
         return collectives.rank_steps(gang, LEAD_STEPS, apart)
     except Exception as error:  # a trace is worth no measurement: whatever fails, is told

@@ -68,7 +68,7 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
     records = comparison_jobs.records(row, made)
     cases = gate.decide_cases(records, request.policy)
     unsettled = [place for place, case in enumerate(cases) if not case.settled]
-    if over or not unsettled:
+    if over or not (unsettled or under_way):  # half a pair settles nothing
         revisions = (row.baseline, row.contender)
         decision = gate.decide(records, request.policy, revisions, last=over)
         used = comparison_jobs.used(records, made, request.policy.max_pairs)
@@ -144,7 +144,8 @@ def _pin(session: Session, row: ComparisonRow, request: ComparisonRequest, now: 
 
 
 def _worker(request: ComparisonRequest) -> str:
-    labels = " ".join(f"{name}={value}" for name, value in sorted(request.requires.items()))
+    needs = worker_choice.required(request)
+    labels = " ".join(f"{name}={value}" for name, value in sorted(needs.items()))
     return f"worker with {labels}" if labels else "worker"
 
 

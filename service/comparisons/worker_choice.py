@@ -10,10 +10,10 @@ from functools import partial
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from benchmarks.contracts import AttemptState, is_commit, meets
+from benchmarks.contracts import AttemptState, is_commit, meets, needed_gpus
 from benchmarks.contracts.pins import UPSTREAM, needed_by, pins_of
 from service.jobs.workers import drain_of
-from service.models import Attempt, ComparisonRow, ComparisonState, WorkerRow
+from service.models import Attempt, ComparisonJob, ComparisonRow, ComparisonState, WorkerRow
 from service.models.project_filter import EVERYBODYS, revisions_seen
 from service.schemas.comparisons import ComparisonRequest
 from service.wording import waiting
@@ -103,8 +103,7 @@ def choose(session: Session, request: ComparisonRequest, now: datetime) -> str |
     fit = able(known, *ends) or near or fetching
     if not fit:
         return None
-    running = ComparisonRow.state == ComparisonState.RUNNING
-    pinned = _counts(session, ComparisonRow.worker, running, fit)
+    pinned = _compared(session, fit)
     busy = _counts(session, Attempt.worker, Attempt.state.in_(_HELD), fit)
     return min(fit, key=lambda name: (pinned[name], busy[name], name))
 
@@ -116,10 +115,9 @@ def idle_beside(
     do."""
     fit = able(present(session, request, now), request.baseline, request.contender)
     near = sorted(alike(session, worker).keys() & set(fit) - {worker})
-    running = ComparisonRow.state == ComparisonState.RUNNING
-    pinned = _counts(session, ComparisonRow.worker, running, near)
     busy = _counts(session, Attempt.worker, Attempt.state.in_(_HELD), near)
-    return [name for name in near if not pinned[name] + busy[name]]
+    compared = _compared(session, near)
+    return [name for name in near if not compared[name] + busy[name]]
 
 
 def alike(session: Session, worker: str | None) -> dict[str, str]:
@@ -162,10 +160,17 @@ def _there(session: Session, request: ComparisonRequest, now: datetime) -> list[
     return [
         row
         for row in session.scalars(seen.order_by(WorkerRow.name))
-        if meets(row.labels, request.requires)
+        if meets(row.labels, required(request))
         and row.name not in request.avoid
         and request.worker in (None, row.name)
     ]
+
+
+def required(request: ComparisonRequest) -> dict[str, str]:
+    """Give the labels that a worker must have: those asked for, and GPUs for the largest gang."""
+    cases = [case for case in (request.case, *request.cases) if case is not None]
+    largest = max(cases, key=lambda case: case.gpus, default=None)
+    return {**(needed_gpus(largest) if largest else {}), **request.requires}
 
 
 def _has(row: WorkerRow, request: ComparisonRequest, *, fetching: bool) -> Sequence[str] | None:
@@ -191,6 +196,22 @@ def lacking(session: Session, request: ComparisonRequest, now: datetime) -> str:
     there = {row.name: _has(row, request, fetching=True) for row in rows}
     seen = partial(revisions_seen, session)
     return why_unable(there, request.baseline, request.contender, seen)
+
+
+def _compared(session: Session, names: Sequence[str]) -> Counter[str]:
+    """Count for each of ``names`` the running comparisons of all projects that it measures for."""
+    first = select(ComparisonRow.id, ComparisonRow.worker)
+    lent = select(ComparisonRow.id, ComparisonJob.worker).join(
+        ComparisonJob, ComparisonJob.comparison_id == ComparisonRow.id
+    )
+    running = ComparisonRow.state == ComparisonState.RUNNING
+    found: set[tuple[str, str]] = set()
+    for query, worker in ((first, ComparisonRow.worker), (lent, ComparisonJob.worker)):
+        rows = session.execute(
+            query.where(running, worker.in_(names)), execution_options=EVERYBODYS
+        )
+        found.update((comparison, name) for comparison, name in rows if name is not None)
+    return Counter(name for _, name in found)
 
 
 def _counts(

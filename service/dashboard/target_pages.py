@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -70,6 +71,12 @@ class ShownRef:
     job: tuple[str, str, str] | None
     """Its id, its state and its reason."""
     schedules: Sequence[ScheduleView]
+
+    @property
+    def name(self) -> str:
+        """A name for a schedule that follows it."""
+        words = f"{self.head.target}-{self.head.ref.removeprefix(BRANCH)}".lower()
+        return re.sub(r"[^a-z0-9_.-]+", "-", words).strip("-")[:64]
 
     @property
     def rule(self) -> str:

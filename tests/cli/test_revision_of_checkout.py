@@ -126,12 +126,16 @@ def test_changes_are_gated_where_the_worker_allows_them_and_leave_no_trace(
     cloned: Path, tmp_path: Path
 ) -> None:
     head, origin = git(cloned, "rev-parse", "HEAD"), tmp_path / "origin.git"
+    (cloned / "train.py").write_text("a password")
+    git(cloned, "add", "train.py")
     (cloned / "train.py").write_text("print(2)\n")
     (cloned / "notes.txt").write_text("in no commit")
     asked = order("unet").request()
     changed = asked["contender"]
     assert (asked["baseline"], git(cloned, "rev-parse", "HEAD")) == (head, head)
-    assert git(cloned, "status", "--porcelain") == "M train.py\n?? notes.txt"
+    assert git(cloned, "status", "--porcelain") == "MM train.py\n?? notes.txt"
+    parents = git(cloned, "rev-list", "--parents", "-n1", changed).split()[1:]
+    assert parents == [head], "what is staged alone is not sent"
     assert git(cloned, "stash", "list") == ""
     assert git(origin, "for-each-ref", "--format=%(refname)").splitlines()[1:] == [
         f"refs/throughline/{changed}"

@@ -23,6 +23,8 @@ NEEDED = 5
 """Fewer earlier readings are no median to leave."""
 DEVICE_MOVED, HOST_MOVED = 0.01, 0.05
 """Relative difference from the node's median from which a reading has moved."""
+_UNSTEADY = frozenset({"all_reduce_1mib_b_s"})
+"""Readings of microseconds of work: equal ones differ by half, so none has moved."""
 _OF_THE_DEVICE = frozenset({"gemm_flop_s", "copy_b_s"})
 """Readings by the device's clock alone; those that involve the host vary more."""
 
@@ -87,7 +89,7 @@ def moved(
     differences = {}
     for name, value in now.items():
         known = [readings[name] for readings in earlier if name in readings]
-        if len(known) < NEEDED:
+        if len(known) < NEEDED or name in _UNSTEADY:
             continue
         usual = median(known)
         allowed = DEVICE_MOVED if name in _OF_THE_DEVICE and not on_cpu else HOST_MOVED

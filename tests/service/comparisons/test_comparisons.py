@@ -179,6 +179,40 @@ def test_cases_stay_together_where_no_other_worker_will_do(gate: GateHand, why: 
     assert told["workers"] in (["w1"], ["w2"]), told
 
 
+def test_half_a_pair_settles_nothing_while_another_worker_is_free(gate: GateHand) -> None:
+    """The contender crashes twice, the second time before the baseline's turn of its pair."""
+    hands = with_gpus(gate, "w2")
+    told = gate.start(cases=TWO_CASES)
+    apart = hands["w1"]
+
+    def crashing(lease: Lease) -> Result:
+        crashes = lease.spec.revision == "new"
+        return measured(lease, 100.0, **({"status": Status.CRASHED} if crashes else {}))
+
+    assert apart.measure(crashing, most=2) == 2
+    hands["w2"].measure(steady())
+    assert apart.measure(crashing, most=1) == 1, "the second pair begins with the contender"
+    assert gate.read(told["id"])["state"] == "running"
+    apart.measure(lambda lease: measured(lease, 100.0, status=Status.CRASHED))
+    assert gate.read(told["id"])["outcome"] != "regression"
+
+
+def test_a_worker_that_measures_a_case_of_another_comparison_is_not_idle(gate: GateHand) -> None:
+    with_gpus(gate, "w2")
+    first = gate.start(cases=TWO_CASES)
+    assert sorted(first["workers"]) == ["w1", "w2"]
+    with_gpus(gate, "w2", "w3")
+    assert gate.start(cases=TWO_CASES)["workers"] == ["w3"]
+
+
+def test_a_gang_is_left_to_a_worker_with_as_many_gpus(gate: GateHand) -> None:
+    two = {"device": "cuda", "gpu": "H200", "gpus": "2"}
+    gate.worker.introduce(["old", "new"], device="cuda", gpu="H200")
+    Hand(gate.client, "w2").introduce(["old", "new"], **two)
+    gang = {"workload": "unet", "axes": {"gpus": "2", "parallel": "ddp"}}
+    assert gate.start(cases=[CASE, gang])["workers"] == ["w2"]
+
+
 def test_a_case_waits_for_its_own_worker_and_the_others_go_on(gate: GateHand) -> None:
     hands = with_gpus(gate, "w2")
     told = gate.start(cases=TWO_CASES)
