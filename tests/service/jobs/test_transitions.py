@@ -136,7 +136,7 @@ def refused(session: Session, statement: str) -> None:
         "UPDATE attempts SET worker = 'w2'",
         "UPDATE jobs SET attempt = attempt + 1",
         "INSERT INTO attempts SELECT job_id, 2, worker, 'c', secret, 'granted', granted_at, "
-        "started_at, lease_expires_at, NULL, '', NULL FROM attempts",
+        "started_at, lease_expires_at, NULL, '', NULL, NULL FROM attempts",
     ],
 )
 def test_what_would_rewrite_the_past_is_refused(session: Session, statement: str) -> None:
