@@ -464,7 +464,7 @@ def test_a_whole_commit_hash_can_be_read_where_it_is_typed(
         page = new_page(width=width, height=740)
         page.goto(paths["compare"])
         for label in ("Baseline", "Contender"):
-            field = page.get_by_label(label)
+            field = page.get_by_label(label, exact=True)
             assert field.evaluate("field => field.scrollWidth <= field.clientWidth")
 
 
