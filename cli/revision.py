@@ -82,7 +82,7 @@ def fork_point(folder: Path, of: str = "HEAD") -> str | None:
 
 
 CHANGES = "refs/throughline/"
-"""Where changes that are on no branch are pushed to, each under its commit."""
+"""Folder of refs to which changes that are on no branch are pushed, each under its commit."""
 
 
 def pushed_changes(folder: Path) -> Version:

@@ -26,6 +26,6 @@ class Canary(Contract):
     ``all_reduce_1mib_b_s``, ``..32mib..``, ``..1gib..``, ``point_to_point_b_s``: rates in 1/s,
     times in s; what the device does not have is left out."""
     facts: dict[Name, Line] = Field(default_factory=dict, max_length=16)
-    """Of several GPUs: ``nccl`` (version), ``nccl_nvls_enable``, ``topology``."""
+    """Facts of several GPUs: ``nccl`` (version), ``nccl_nvls_enable``, ``topology``."""
     moved: dict[Name, Number] = Field(default_factory=dict, max_length=64)
     """Readings that left the node's own median, with the relative difference."""

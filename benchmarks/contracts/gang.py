@@ -74,8 +74,8 @@ class TracedRank(values.Contract):
     """The sum of its kernels takes so much longer than without exchange; None where nothing runs
     without exchange."""
     lateness_s: Annotated[tuple[values.Seconds, ...], Field(min_length=1, max_length=100)]
-    """Of each traced step: how much later than the earliest rank it arrives at collectives, told by
-    how much less it is held up: by exposed communication, and by contention where that is known."""
+    """Seconds of each traced step by which it arrives at collectives later than the earliest rank,
+    told by how much less exposed communication, and contention where known, hold it up."""
 
     @property
     def late_s(self) -> float:

@@ -232,7 +232,7 @@ class Lease(values.Contract):
 
 
 class DeviceReading(values.Contract):
-    """What the device says of itself now; null for what it does not tell."""
+    """Newest readings of a device; null where it tells none."""
 
     temperature_c: values.Number | None = None
     sm_clock_hz: values.Number | None = None

@@ -1,4 +1,4 @@
-"""Which rank of a gang the others wait for, if there is one. Pure.
+"""Names the rank of a gang that the others wait for, if there is one. Pure.
 
 One rank is always the last. It is named only above the lateness that equal ranks may show, which is
 learnt from the launches themselves. It is the largest of three:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
-from sqlalchemy import ColumnElement, select
-from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, is_commit, meets, needed_gpus
 from benchmarks.contracts.pins import UPSTREAM, needed_by, pins_of
@@ -104,7 +104,7 @@ def choose(session: Session, request: ComparisonRequest, now: datetime) -> str |
     if not fit:
         return None
     pinned = _compared(session, fit)
-    busy = _counts(session, Attempt.worker, Attempt.state.in_(_HELD), fit)
+    busy = _holding(session, fit)
     return min(fit, key=lambda name: (pinned[name], busy[name], name))
 
 
@@ -115,7 +115,7 @@ def idle_beside(
     do."""
     fit = able(present(session, request, now), request.baseline, request.contender)
     near = sorted(alike(session, worker).keys() & set(fit) - {worker})
-    busy = _counts(session, Attempt.worker, Attempt.state.in_(_HELD), near)
+    busy = _holding(session, near)
     compared = _compared(session, near)
     return [name for name in near if not compared[name] + busy[name]]
 
@@ -214,16 +214,10 @@ def _compared(session: Session, names: Sequence[str]) -> Counter[str]:
     return Counter(name for _, name in found)
 
 
-def _counts(
-    session: Session,
-    column: InstrumentedAttribute[str] | InstrumentedAttribute[str | None],
-    condition: ColumnElement[bool],
-    names: Sequence[str],
-) -> Counter[str]:
-    """Count the rows of all projects that name each of ``names`` in ``column``."""
-    query = select(column).where(condition, column.in_(names))
-    rows = session.scalars(query, execution_options=EVERYBODYS)
-    return Counter(name for name in rows if name is not None)
+def _holding(session: Session, names: Sequence[str]) -> Counter[str]:
+    """Count for each of ``names`` the leases of all projects that it holds."""
+    query = select(Attempt.worker).where(Attempt.state.in_(_HELD), Attempt.worker.in_(names))
+    return Counter(session.scalars(query, execution_options=EVERYBODYS))
 
 
 def lost(session: Session, worker: str, now: datetime) -> str:

@@ -21,12 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from scipy.special import stdtrit
-
 from benchmarks import lead
 from benchmarks.catalog import catalog
 from benchmarks.contracts import Account, Case, ProcessSpec, Protocol, Result, Status
+from service.analysis.summary import summarise_values
 
 BRIEF = Protocol(
     warmup_min_s=2.0,
@@ -237,10 +235,8 @@ def _read(path: Path) -> list[dict[str, Any]]:
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
     """Mean and 95 % half-width by Student's t; the latter is infinite for a single value."""
-    if len(values) < 2:
-        return float(np.mean(values)), math.inf
-    half = float(stdtrit(len(values) - 1, 0.975)) * float(np.std(values, ddof=1))
-    return float(np.mean(values)), half / math.sqrt(len(values))
+    told = summarise_values(values)
+    return told.value, math.inf if told.high is None else told.high - told.value
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -23,13 +23,13 @@ class RankSteps:
 
     steps: tuple[Span, ...]
     compute_s: tuple[float, ...]
-    """Of each step, in which something else than communication ran."""
+    """Seconds of each step in which something else than communication ran."""
     exposed: tuple[Span, ...]
     """Nothing but communication ran, in order."""
     collectives: tuple[Collective, ...]
     """In order of start."""
     contention_s: tuple[float, ...] | None = None
-    """Of each step: so much longer kernels take than without exchange."""
+    """Seconds of each step by which kernels take longer than without exchange."""
 
 
 def rank_steps(
@@ -81,7 +81,8 @@ def _steps(timeline: Timeline, lead: int) -> tuple[Span, ...]:
 
 
 def _contention_s(gang: Timeline, without: Timeline, lead: int) -> tuple[float, ...]:
-    """Of each step: so much longer the same kernels, as many of each name, take in the gang."""
+    """Give for each step the seconds by which the same kernels, as many of each name, take longer
+    in the gang."""
     beside, apart = (_kernels(one, lead) for one in (gang, without))
     (calls, calls_apart) = (
         sum((Counter(of) for _, of in one), Counter[str]()) for one in (beside, apart)
@@ -92,7 +93,8 @@ def _contention_s(gang: Timeline, without: Timeline, lead: int) -> tuple[float, 
 
 
 def _kernels(timeline: Timeline, lead: int) -> list[tuple[dict[str, float], Counter[str]]]:
-    """Of each step: seconds and calls of each kernel that does not communicate, by its start."""
+    """Give for each step the seconds and calls of each kernel that starts in it and does not
+    communicate."""
     steps = _steps(timeline, lead)
     starts = [start for start, _ in steps]
     told = [(defaultdict[str, float](float), Counter[str]()) for _ in steps]
@@ -138,7 +140,7 @@ def _paired(ranks: Sequence[RankSteps]) -> GangTrace:
 
 
 def _held(rank: RankSteps, exposed_s: Sequence[float]) -> list[float]:
-    """Of each step: the seconds for which others hold a rank up.
+    """Give for each step the seconds for which others hold a rank up.
 
     While a collective waits for a late rank, its kernels keep their part of the device: what runs
     beside them takes longer, by as much as that rank is late if enough runs.
