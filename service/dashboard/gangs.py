@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from statistics import fmean
 
 from markupsafe import Markup
@@ -100,7 +101,7 @@ def _waterfall(accounts: Sequence[Account], traces: Sequence[GangTrace]) -> Iter
         "exchange" if wrapped else "wrapper and exchange": lambda one: one.exchange_s,
         "residual": lambda one: one.residual_s,
     }
-    ends = _ends([fmean(map(of, accounts)) for of in parts.values()])
+    ends = list(accumulate(fmean(map(of, accounts)) for of in parts.values()))
     whole = max(gang_s, *ends)
     at = 0.0
     for (title, of), end in zip(parts.items(), ends, strict=True):
@@ -109,10 +110,6 @@ def _waterfall(accounts: Sequence[Account], traces: Sequence[GangTrace]) -> Iter
             yield from _split(traces, (at, gang_s, whole))
         at = end
     yield _part("the gang", [one.gang_s for one in accounts], (0.0, gang_s, whole))
-
-
-def _ends(lengths: Sequence[float]) -> list[float]:
-    return [sum(lengths[: place + 1]) for place in range(len(lengths))]
 
 
 def _split(traces: Sequence[GangTrace], frame: tuple[float, float, float]) -> Iterator[ShownPart]:

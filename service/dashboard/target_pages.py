@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from fastapi import Request
@@ -110,5 +110,5 @@ def _with_jobs(session: Session, shown: Sequence[tuple[datetime, Head]]) -> list
         one = ShownRef(head, moved_at, (job[0], job[1], job[2]) if job else None, ())
         names = {one.rule, f"{RULE}{head.target}:{head.ref}"}
         follow = [each for each in every if each.revision_rule in names]
-        refs.append(ShownRef(one.head, one.moved_at, one.job, follow))
+        refs.append(replace(one, schedules=follow))
     return refs
