@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, Connection, select, update
@@ -62,7 +62,7 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
     request = ComparisonRequest.model_validate(row.request)
     over = spent or (request.probe is not None and bool(made))
     made = comparison_jobs.of(session, comparison_id)
-    free = case_workers.free(session, row, request, made, now)
+    free, begun = case_workers.free(session, row, request, made, now)
     if under_way and not (spent or free):
         return False
     records = comparison_jobs.records(row, made)
@@ -82,8 +82,7 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
         if not _pin(session, row, request, now):
             return False
         row = _load(session, comparison_id)
-        free = case_workers.free(session, row, request, made, now)
-    begun = case_workers.of(row, made)
+        free, begun = case_workers.free(session, row, request, made, now)
     left_s = (row.ends_at - now).total_seconds()
     times_s = forecasts.pair_times_s(session, row, request)
     affordable = [left_s / later_s for _, later_s in times_s]
@@ -91,8 +90,17 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
     first = {} if row.rounds else {"noise": forecasts.known_noise(session, row, request)}
     same_round = ComparisonRow.rounds == row.rounds
     if pairs and _change(session, row, same_round, rounds=row.rounds + 1, **first):
+        _leave(session, made, pairs, now)
         comparison_jobs.submit(session, row, made, pairs, now)
     return False
+
+
+def _leave(
+    session: Session, made: Sequence[ComparisonJob], pairs: Collection[int], now: datetime
+) -> None:
+    """Cancel what waits of the cases that another worker takes now: theirs is gone."""
+    for job_id in {one.job_id for one in made if one.measured is None and one.case_place in pairs}:
+        expiry.cancel(session, job_id, now)
 
 
 def cancel(session: Session, comparison_id: str, now: datetime) -> None:
@@ -161,7 +169,7 @@ def _lacked(
         nobody = f"could be used: {drained}" if drained else "was heard of"
         yield state("remark", text=why or f"No {_worker(request)} {nobody}.")
         return
-    workers = case_workers.names(row, comparison_jobs.of(session, row.id))
+    workers = case_workers.waited_for(row, comparison_jobs.of(session, row.id))
     lost_workers = [worker_choice.lost(session, name, now) for name in workers]
     reasons = comparison_jobs.last_loss(session, row.id), *lost_workers
     yield from (state("remark", text=text) for text in reasons if text)

@@ -32,23 +32,35 @@ def names(row: ComparisonRow, made: Sequence[ComparisonJob]) -> list[str]:
     return list(dict.fromkeys(filter(None, (row.worker, *of(row, made).values()))))
 
 
+def waited_for(row: ComparisonRow, made: Sequence[ComparisonJob]) -> list[str]:
+    """Name the workers that have something of the comparison to do."""
+    workers = [one.worker or row.worker for one in made if one.measured is None]
+    return list(dict.fromkeys(filter(None, workers)))
+
+
 def free(
     session: Session,
     row: ComparisonRow,
     request: ComparisonRequest,
     made: Sequence[ComparisonJob],
     now: datetime,
-) -> list[str]:
-    """Name the workers that may measure the next pair: the comparison's own that have nothing of it
-    to do, and idle ones with such a GPU while a case has not been begun."""
-    begun = of(row, made)
-    busy = {begun[one.case_place] for one in made if one.measured is None}
-    own = [name for name in names(row, made) if name not in busy]
-    alone = request.worker or row.source.startswith((PROBES, CONFIRMATIONS))
-    if row.worker is None or alone or len(begun) == len(row.cases):
-        return own
-    others = worker_choice.idle_beside(session, row.worker, request, now)
-    return [*own, *(name for name in others if name not in {*own, *busy})]
+) -> tuple[list[str], Places]:
+    """Name the workers that may measure the next pair, and give the worker of each case.
+
+    They are the comparison's own that have nothing of it to do, and idle ones with such a GPU while
+    a case is nobody's: it has not been begun, or its worker is gone and another one may take it.
+    """
+    begun, own, busy = of(row, made), names(row, made), waited_for(row, made)
+    here = [name for name in own if name not in busy]
+    if row.worker is None or request.worker or row.source.startswith((PROBES, CONFIRMATIONS)):
+        return here, begun
+    gone = worker_choice.gone(session, own, now)
+    kept = {place: worker for place, worker in begun.items() if worker not in gone}
+    able = [name for name in here if name not in gone]
+    if len(kept) < len(row.cases):
+        others = worker_choice.idle_beside(session, row.worker, request, now)
+        able += (name for name in others if name not in {*able, *busy})
+    return (able, kept) if able or not gone else (here, begun)
 
 
 def next_pairs(

@@ -75,5 +75,5 @@ def _note(
 ) -> str:
     if row.reason or row.state != models.ComparisonState.RUNNING:
         return row.reason
-    lost = (worker_choice.lost(session, name, now) for name in case_workers.names(row, made))
+    lost = (worker_choice.lost(session, name, now) for name in case_workers.waited_for(row, made))
     return " ".join(f"{why} This waits for it." for why in lost if why)

@@ -220,6 +220,15 @@ def _holding(session: Session, names: Sequence[str]) -> Counter[str]:
     return Counter(session.scalars(query, execution_options=EVERYBODYS))
 
 
+def gone(session: Session, names: Sequence[str], now: datetime) -> set[str]:
+    """Name those of ``names`` that are not there, or drained with nothing left to do."""
+    there = select(WorkerRow.name).where(
+        WorkerRow.name.in_(names), WorkerRow.last_seen_at > now - LATELY
+    )
+    undrained = set(session.scalars(there.where(WorkerRow.drained_at.is_(None))))
+    return set(names) - undrained - _holding(session, names).keys()
+
+
 def lost(session: Session, worker: str, now: datetime) -> str:
     """Say so if a pinned worker is not there, or drained; empty if it is there."""
     row = session.get(WorkerRow, worker)

@@ -124,6 +124,13 @@ def with_gpus(gate: GateHand, *names: str) -> dict[str, GateHand]:
     return {hand.name: GateHand(gate.client, hand) for hand in hands}
 
 
+def not_heard_of(gate: GateHand, *names: str) -> None:
+    """These workers have not been heard of for an hour."""
+    with gate.client.app.state.database.writing() as session:  # type: ignore[attr-defined]
+        there = update(WorkerRow).where(WorkerRow.name.in_(names))
+        session.execute(there.values(last_seen_at=now_of(session) - timedelta(hours=1)))
+
+
 def cases_of(gate: GateHand) -> set[str]:
     return {lease.spec.case.workload for lease in gate.seen}
 
@@ -218,14 +225,65 @@ def test_a_case_waits_for_its_own_worker_and_the_others_go_on(gate: GateHand) ->
     told = gate.start(cases=TWO_CASES)
     hands["w1"].measure(steady())
     assert cases_of(hands["w1"]) == {"resnet50"}
-    with gate.client.app.state.database.writing() as session:  # type: ignore[attr-defined]
-        long_ago = now_of(session) - timedelta(hours=1)
-        session.execute(
-            update(WorkerRow).where(WorkerRow.name == "w2").values(last_seen_at=long_ago)
-        )
+    not_heard_of(gate, "w2")
     note = gate.read(told["id"])["note"]
     assert note.startswith("Worker w2 was last heard of")
     assert note.endswith("This waits for it.")
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("measured_before", [0, 2])
+def test_another_worker_takes_the_case_of_one_that_is_gone(
+    gate: GateHand, measured_before: int
+) -> None:
+    hands = with_gpus(gate, "w2")
+    told = gate.start(cases=TWO_CASES)
+    hands["w2"].measure(steady(), most=measured_before)
+    not_heard_of(gate, "w2")
+    gate.look()
+    assert hands["w1"].measure(steady()), "its own case goes on"
+    gate.look()
+    hands["w1"].measure(steady())
+    assert cases_of(hands["w1"]) == {"resnet50", "unet"}
+    told = gate.read(told["id"])
+    assert (told["outcome"], told["note"]) == ("pass", "")
+    pairs = {(one["case_key"], one["pair"]): set() for one in told["decision"]["used"]}
+    for one in told["decision"]["used"]:
+        if one["compared"]:
+            pairs[one["case_key"], one["pair"]].add(one["worker"])
+    assert max(map(len, pairs.values())) == 1, "both sides of a pair are of one worker"
+    assert hands["w2"].measure(steady()) == 0, "nothing is left for who comes back"
+
+
+def test_an_idle_worker_takes_the_case_of_one_that_is_gone_while_the_first_is_at_work(
+    gate: GateHand,
+) -> None:
+    hands = with_gpus(gate, "w2")
+    gate.start(cases=TWO_CASES)
+    not_heard_of(gate, "w2")
+    Hand(gate.client, "w3").introduce(["old", "new"], device="cuda", gpu="H200")
+    hands["w3"] = GateHand(gate.client, Hand(gate.client, "w3"))
+    gate.look()
+    hands["w3"].measure(steady())
+    assert cases_of(hands["w3"]) == {"unet"}
+
+
+@pytest.mark.parametrize("state", ["measures", "alone"])
+def test_a_case_stays_with_a_drained_worker(gate: GateHand, state: str) -> None:
+    """It finishes what it measures; and where nobody else may take the case, it is waited for."""
+    hands = with_gpus(gate, *(["w2"] if state == "measures" else []))
+    told = gate.start(cases=TWO_CASES if state == "measures" else [CASE])
+    hand = hands[told["workers"][-1]].worker
+    lease = hand.must_claim() if state == "measures" else None
+    body = {"reason": "repair", "actor": "ada"}
+    assert gate.client.put(f"/api/v1/workers/{hand.name}/drain", json=body).status_code == 200
+    for other in hands.values():
+        if other.worker is not hand:
+            other.measure(steady())
+    gate.look()
+    assert gate.read(told["id"])["note"].startswith(f"Worker {hand.name} is drained")
+    if lease is not None:
+        assert hand.start(lease).status_code == 204
 
 
 @pytest.mark.both_databases
