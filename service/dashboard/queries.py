@@ -14,7 +14,7 @@ from benchmarks import contracts
 from benchmarks.catalog.metrics import reading_order
 from service import models
 from service.database.paging import batched
-from service.history.queries import COUNTED
+from service.history.queries import COUNTED, POINT_ORDER
 from service.history.revisions import COMPARISON, IN_HISTORY
 from service.jobs import views
 from service.jobs.backfill import SOURCE as BACKFILL
@@ -278,17 +278,22 @@ def values_of(session: Session, name: str, result_ids: Sequence[str]) -> dict[st
 
 
 def point_before(session: Session, point: models.Point) -> models.Point | None:
-    """Find what counts that the worker of a point measured last in its series before it."""
+    """Find what counts of the newest revision that the worker of a point measured before it.
+
+    The order of the history finds it at once, however long that is; nothing was measured before its
+    revision was made.
+    """
     of = models.Point
     return session.scalars(
         select(of)
         .where(
             of.series_id == point.series_id,
             of.worker == point.worker,
+            of.revision_at <= max(point.revision_at, point.measured_at),
             of.measured_at < point.measured_at,
             *COUNTED,
         )
-        .order_by(of.measured_at.desc())
+        .order_by(*(column.desc() for column in POINT_ORDER))
         .limit(1)
     ).first()
 
