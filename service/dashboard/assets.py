@@ -1,8 +1,7 @@
 """Static files under URLs that carry a hash of their content, so that browsers keep them for good.
 
 Nothing comes from another host. ``plotly.min.js`` is plotly.js's own bundle for lines and bars, as
-its npm package plotly.js-basic-dist-min has it. The installed plotly package has all kinds of chart
-in a bundle four times as large, for the pages that draw an icicle.
+its npm package plotly.js-basic-dist-min has it.
 """
 
 from __future__ import annotations
@@ -31,10 +30,6 @@ _ASSETS: dict[str, tuple[Traversable, str]] = {
     "htmx.min.js": (_OURS / "htmx.min.js", "text/javascript; charset=utf-8"),
     "icon.svg": (_OURS / "icon.svg", "image/svg+xml"),
     "plotly.min.js": (_OURS / "plotly-basic.min.js", "text/javascript; charset=utf-8"),
-    "plotly-all.min.js": (
-        files("plotly") / "package_data" / "plotly.min.js",
-        "text/javascript; charset=utf-8",
-    ),
 }
 
 
@@ -59,13 +54,13 @@ def url(name: str) -> str:
 
 
 @cache
-def plotly_styles(bundle: str) -> str:
-    """Give the id under which a bundle looks for the styles of its maps before it makes them.
+def plotly_styles() -> str:
+    """Give the id under which plotly.js looks for the styles of its maps before it makes them.
 
     Something in the page that has this id keeps it from writing them into the page, which the
-    page's policy forbids and no chart here needs. Empty: the bundle looks for none.
+    page's policy forbids and no chart here needs. Empty: it looks for none.
     """
-    match = _STYLES_ID.search(_content(bundle))
+    match = _STYLES_ID.search(_content("plotly.min.js"))
     return match[1].decode() if match else ""
 
 

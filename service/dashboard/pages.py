@@ -171,6 +171,9 @@ def show_run(
         suggestions=result.verdict.suggestions if result.verdict else (),
         profile=result.profile,
         operations=runs.operations(result),
+        lines=figures.line_times(result.profile, runs.peak(result))
+        if result.profile.operations
+        else None,
         modules=modules,
         icicle=figures.module_times(modules.layers, runs.peak(result)) if modules else None,
         memory=runs.memory(result),

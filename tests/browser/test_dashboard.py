@@ -533,14 +533,38 @@ def test_a_run_names_the_block_that_does_its_work_twice_and_draws_it_by_width(
     page.goto(f"{paths['run by module']}#modules")
     section = page.locator("section", has=page.locator("#modules"))
     expect(section).to_contain_text("blocks.7 takes 2.0 times as long as its 11 siblings")
-    blocks = section.locator(".slice", has=page.get_by_text(re.compile(r"^blocks\.\d+$")))
+    blocks = section.locator(".point", has=page.get_by_text(re.compile(r"^blocks\.\d+$")))
     expect(blocks).to_have_count(12)
     wide = {box.text_content(): box.locator("path").bounding_box() for box in blocks.all()}
     assert {name for name, box in wide.items() if box and box["width"] > 100} == {"blocks.7"}
-    section.locator(".slice", has=page.get_by_text("blocks.7", exact=True)).hover()
+    place = wide["blocks.7"]
+    assert place
+    page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
     expect(section.locator(".hoverlayer")).to_contain_text("13.4 % of the step")
-    section.locator(".slice", has=page.get_by_text("blocks.7", exact=True)).click()
-    expect(section.get_by_text("norm", exact=True)).to_be_visible()  # too narrow before
+    page.mouse.down()
+    page.mouse.up()
+    expect(section.get_by_text("norm", exact=True).nth(7)).to_be_visible()  # too narrow before
+
+
+def test_a_run_draws_its_operations_below_their_lines(
+    page: Page, paths: dict[str, str], tmp_path: Path
+) -> None:
+    page.goto(f"{paths['run']}#operations")
+    section = page.locator("section", has=page.locator("#operations"))
+    for label in ("example.py", "line 65", "aten::cudnn_convolution", "other operations"):
+        expect(section.locator(".bartext", has_text=label)).to_be_visible()
+    with page.expect_download() as saved:
+        section.locator(".numbers").click()
+    saved.value.save_as(tmp_path / "chart.csv")
+    head, *rows = (tmp_path / "chart.csv").read_text().splitlines()
+    assert head == 'trace,ids,base,"x: Device time, ms",y'
+    assert [row.split(",")[1] for row in rows] == [
+        "step",
+        "benchmarks/workloads/example.py",
+        "benchmarks/workloads/example.py:65",
+        "aten::cudnn_convolution benchmarks/workloads/example.py:65",
+        "all other operations",
+    ]
 
 
 def test_two_revisions_lead_to_their_modules_the_largest_difference_first(

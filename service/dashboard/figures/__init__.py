@@ -1,7 +1,7 @@
 """Plotly figures as plain values: a Series or a Result goes in, a figure comes out. Pure."""
 
 from service.dashboard.figures.frame import Figure, decimate, drawable, embed
-from service.dashboard.figures.icicle import module_changes, module_times
+from service.dashboard.figures.icicle import line_times, module_changes, module_times
 from service.dashboard.figures.loss_curves import loss_curves
 from service.dashboard.figures.memory import COLOURS, OTHER, memory
 from service.dashboard.figures.overlays import (
@@ -43,6 +43,7 @@ __all__ = [
     "embed",
     "explored",
     "history",
+    "line_times",
     "loss_curves",
     "memory",
     "module_changes",

@@ -94,16 +94,8 @@
     for (const chart of document.querySelectorAll("[data-chart]")) seen.observe(chart);
   }
 
-  /** Draw a chart; one that needs a larger bundle of plotly brings it along. */
+  /** Draw a chart; its figure, or null while that is on its way. */
   function drawChart(chart) {
-    const { bundle, styles } = chart.dataset;
-    if (bundle) {
-      delete chart.dataset.bundle;
-      const script = document.createElement("script");
-      Object.assign(script, { src: bundle, id: styles, onload: () => drawChart(chart) });
-      document.head.append(script);
-      return null;
-    }
     const plot = chart.querySelector(".plot");
     const said = chart.querySelector("script").textContent;
     if (!said) return null; // its numbers are on their way
@@ -123,11 +115,12 @@
     const kind = chart.dataset.chart;
     if (kind !== "explorer" && kind !== "history") offerNumbers(chart, source); // they have all points as CSV
     if (kind === "history" || kind === "points") openRuns(plot);
+    if (kind === "icicle") enlargeBoxes(plot);
     if (kind === "history") plot.on("plotly_relayout", () => rememberZoom(plot, source.state));
     return source;
   }
 
-  const COLUMNS = ["labels", "parents", "values", "x", "y"];
+  const COLUMNS = ["ids", "base", "x", "y"];
 
   /** A link below a chart to the numbers that it draws. */
   function offerNumbers(chart, figure) {
@@ -162,6 +155,13 @@
     const text = String(value);
     const safe = typeof value !== "number" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text; // no formula
     return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  }
+
+  /** A click on a box makes it as wide as the chart; one on the whole step shows all of it again. */
+  function enlargeBoxes(plot) {
+    plot.on("plotly_click", ({ points: [{ data, pointNumber: at }] }) => {
+      window.Plotly.relayout(plot, { "xaxis.range": [data.base[at], data.base[at] + data.x[at]] });
+    });
   }
 
   function openRuns(plot) {
