@@ -12,10 +12,12 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
-import plotly.graph_objects as go
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
+
+from service.dashboard.figures import Figure
 
 PHASES = ("data", "copy", "forward", "backward", "optimizer")
 COLOURS = {
@@ -77,29 +79,39 @@ def joined(found: Iterable[Bar]) -> list[Bar]:
     return whole
 
 
-def figure(drawn: Iterable[Bar]) -> go.Figure:
+def figure(drawn: Iterable[Bar]) -> Figure:
     """Draw the bars, a row for each track."""
-    picture = go.Figure()
     by_name: dict[str, list[Bar]] = {}
     for bar in drawn:
         by_name.setdefault(bar.name, []).append(bar)
-    for name in sorted(by_name, key=list(COLOURS).index):
-        some = by_name[name]
-        picture.add_bar(
-            name=name,
-            orientation="h",
-            y=[bar.track for bar in some],
-            base=[bar.start_s for bar in some],
-            x=[bar.end_s - bar.start_s for bar in some],
-            marker={"color": COLOURS[name], "line": {"width": 0}},
-        )
-    tracks = sorted({bar.track for some in by_name.values() for bar in some} - {LOOP, DEVICE})
-    order = [*reversed(tracks), DEVICE, LOOP]
-    picture.update_layout(barmode="overlay", template="simple_white", margin={"t": 10, "b": 40})
-    picture.update_layout(legend={"orientation": "h", "y": 1.15}, width=WIDTH, height=HEIGHT)
-    picture.update_yaxes(categoryorder="array", categoryarray=order)
-    picture.update_xaxes(title="s")
-    return picture
+    traces = [_trace(name, by_name[name]) for name in sorted(by_name, key=list(COLOURS).index)]
+    tracks = {bar.track for some in by_name.values() for bar in some} - {LOOP, DEVICE}
+    order = [*sorted(tracks, reverse=True), DEVICE, LOOP]
+    legend = {"orientation": "h", "y": 1.15}
+    layout = {"barmode": "overlay", "margin": {"t": 10, "b": 40, "r": 20}, "legend": legend}
+    y = {"automargin": True, "categoryorder": "array", "categoryarray": order}
+    x = {"title": {"text": "s"}, "ticks": "outside", "showgrid": False, "zeroline": False}
+    return {"data": traces, "layout": layout | {"xaxis": x, "yaxis": y}, "config": {}}
+
+
+def _trace(name: str, some: Iterable[Bar]) -> Figure:
+    bars = list(some)
+    return {
+        "type": "bar",
+        "name": name,
+        "orientation": "h",
+        "y": [bar.track for bar in bars],
+        "base": [bar.start_s for bar in bars],
+        "x": [bar.end_s - bar.start_s for bar in bars],
+        "marker": {"color": COLOURS[name], "line": {"width": 0}},
+    }
+
+
+def draw(page: Page, drawn: Iterable[Bar]) -> None:
+    """Show the bars in a page of ``WIDTH`` by ``HEIGHT``."""
+    page.set_content(f'<body style="margin: 0"><div style="height: {HEIGHT}px"></div></body>')
+    page.add_script_tag(path=str(files("service.dashboard") / "static" / "plotly-basic.min.js"))
+    page.evaluate("(it) => Plotly.newPlot(document.querySelector('div'), it)", figure(drawn))
 
 
 def main() -> None:
@@ -117,8 +129,7 @@ def main() -> None:
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"))
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
-        page.set_content(figure([*others, *device]).to_html())
-        page.wait_for_selector(".main-svg")
+        draw(page, [*others, *device])
         page.screenshot(path=str(target))
 
 

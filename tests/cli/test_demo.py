@@ -68,6 +68,8 @@ def demo(tmp_path: Path, forks: ForkServer, environment: dict[str, str]) -> Iter
 
 def test_it_shows_what_happened_says_what_is_simulated_and_leaves_nothing(demo: Demo) -> None:
     told = " ".join(finding["sentence"] for finding in demo.items("/findings"))
+    pictured = next(one for one in demo.items("/findings") if "bf16 nanogpt" in one["sentence"])
+    assert "Before and after" in demo.page(f"/findings/{pictured['id']}")  # as README shows it
     for event in ("bf16 nanogpt is 3", "peak memory of unet is 5", "Worker synthetic-b is 4"):
         assert event in told
     for path in ("/", "/cases", "/findings", "/explore", "/jobs", "/workers"):
