@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -96,6 +97,17 @@ def test_a_brush_zooms_and_a_double_click_shows_all_again(page: Page) -> None:
     assert "since" not in query(page)
     page.go_back()
     expect(page.locator("[data-said]")).to_contain_text("20 points of 2 series")
+
+
+def test_a_revision_on_the_axis_says_its_date(page: Page) -> None:
+    opened(page, f"{BOTH}&x=order")
+    page.locator(".plot").scroll_into_view_if_needed()
+    name = page.locator(".xtick text").nth(2)
+    box = name.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    told = page.locator(".hoverlayer .hovertext")
+    expect(told).to_contain_text(re.compile(rf"{name.text_content()} · \d{{4}}-\d\d-\d\d"))
 
 
 def test_a_click_opens_a_point_and_a_second_one_with_shift_compares_them(page: Page) -> None:

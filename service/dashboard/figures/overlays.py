@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Literal
@@ -164,16 +164,38 @@ def _placing(scene: Scene) -> Callable[[SeriesPoint], str | int]:
 def _x_axis(scene: Scene) -> frame.Figure:
     if scene.x == "time":
         return frame.axis("" if scene.panels else "Date of the revision (UTC)", type="date")
-    count = len(scene.order)
-    most = MOST_TICKS if not scene.panels else 3
-    ticks = (
-        sorted({round(at) for at in np.linspace(0, count - 1, min(most, count))}) if count else []
-    )
+    ticks = _ticks(scene)
     return frame.axis(
         "" if scene.panels else "Revision",
         tickvals=ticks,
         ticktext=[frame.literal(formats.revision(scene.order[tick])) for tick in ticks],
     )
+
+
+def _ticks(scene: Scene) -> list[int]:
+    """Places of the revisions that the axis names."""
+    count = len(scene.order)
+    most = MOST_TICKS if not scene.panels else 3
+    return sorted({round(at) for at in np.linspace(0, count - 1, min(most, count))})
+
+
+def _over_ticks(scene: Scene, points: Iterable[SeriesPoint]) -> list[frame.Figure]:
+    """Empty labels over the names of revisions: plotly's own ticks cannot be hovered."""
+    by_name = {point.revision: point for point in points}
+    found = [(tick, by_name.get(scene.order[tick])) for tick in _ticks(scene)]
+    box = {"y": 0, "yanchor": "top", "yshift": -4, "width": 44, "height": 18}
+    return [
+        frame.label(tick, formats.NBSP, "var(--muted)", 12, **box, hovertext=_dated(point, scene))
+        for tick, point in found
+        if point
+    ]
+
+
+def _dated(point: SeriesPoint, scene: Scene) -> str:
+    """Name, date, message and author of a point's revision, on two lines."""
+    said = f"{frame.literal(formats.revision(point.revision))} · {point.revision_at:%Y-%m-%d}"
+    title = frame.literal(shortened(scene.titles.get(point.revision, ""), MOST_TITLE))
+    return "<br>".join(filter(None, (said, title)))
 
 
 def _traces(
@@ -337,8 +359,7 @@ def _hover(point: SeriesPoint, line: Drawn, scene: Scene) -> str:
     said = (
         frame.literal(scene.names.get(line.series.id, "")),
         f"<b>{frame.literal(formats.quantity(point.value, unit))}</b> {half}",
-        f"{frame.literal(formats.revision(point.revision))} · {point.revision_at:%Y-%m-%d}",
-        frame.literal(shortened(scene.titles.get(point.revision, ""), MOST_TITLE)),
+        _dated(point, scene),
         f"on {frame.literal(point.worker)}" if point.worker else "",
         f"<b>not analysed</b>: {frame.literal(shortened(reason, MOST_TITLE))}"
         if not point.counts
@@ -359,7 +380,7 @@ def _marks(
     points.sort(key=lambda point: point.revision_at)
     lines, signs = annotation_marks(scene.annotations, points, scene.order)
     shapes += lines
-    notes += signs
+    notes += signs + _over_ticks(scene, points)
     return {"shapes": shapes, "annotations": [] if scene.panels else notes}
 
 

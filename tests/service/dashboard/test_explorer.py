@@ -277,6 +277,16 @@ def test_revisions_are_offered_by_name_title_or_author(team: Team, client: TestC
     assert "<option" not in client.get("/explore/revisions?last=nobody").text
 
 
+def test_the_axis_of_revisions_has_date_and_message_for_each_that_it_names(
+    team: Team, client: TestClient
+) -> None:
+    layout = figure(client, "workload=nanogpt&x=order")["layout"]
+    hovers = [one["hovertext"] for one in layout["annotations"] if "width" in one]
+    names = layout["xaxis"]["ticktext"]
+    assert [text.split(" · ")[0] for text in hovers] == names
+    assert all("<br>change " in text for text in hovers)
+
+
 def test_without_scripts_the_form_and_the_table_hold_the_choice(
     team: Team, client: TestClient
 ) -> None:
