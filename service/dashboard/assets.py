@@ -35,7 +35,20 @@ _ASSETS: dict[str, tuple[Traversable, str]] = {
 
 @cache
 def _content(name: str) -> bytes:
-    return _ASSETS[name][0].read_bytes()
+    content = _ASSETS[name][0].read_bytes()
+    return _compiled_early(content) if name == "plotly.min.js" else content
+
+
+def _compiled_early(script: bytes) -> bytes:
+    """Put plotly.js's one function, all of it, in parentheses.
+
+    Browsers compile such a function while it arrives. Another they compile when it is called, in
+    the thread that the page needs to answer.
+    """
+    begin, end = b"this, () => {", b"}));"
+    if script.count(begin) != 1 or not script.endswith(end):
+        return script
+    return script.replace(begin, b"this, (() => {").removesuffix(end) + b"})));"
 
 
 @cache
