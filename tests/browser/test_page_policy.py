@@ -43,9 +43,10 @@ def test_charts_are_drawn_styled_and_saved_as_a_picture_within_the_policy(
     watched: Page, run: str, tmp_path: Path
 ) -> None:
     watched.goto(f"{run}#memory")
-    expect(watched.locator(".plot .main-svg").first).to_be_visible()
-    watched.locator(".plot").first.hover()
-    bar = watched.locator(".modebar").first
+    memory = watched.locator("section", has=watched.locator("#memory"))
+    expect(memory.locator(".main-svg").first).to_be_visible()
+    memory.locator(".plot").hover()
+    bar = memory.locator(".modebar")
     # One of the rules that plotly.js adds: without them its toolbar stands in the chart's way.
     assert bar.evaluate("(one) => getComputedStyle(one).position") == "absolute"
     with watched.expect_download() as saved:
