@@ -45,7 +45,9 @@ def between(number: int) -> str:
 def signs(figure: Any) -> dict[str, tuple[Any, str]]:
     """Where the signs of a chart lie and what they say."""
     notes = figure["layout"]["annotations"]
-    return {one["text"]: (one["x"], one["hovertext"]) for one in notes if "hovertext" in one}
+    return {
+        one["text"]: (one["x"], one["hovertext"]) for one in notes if one["text"].startswith("✎")
+    }
 
 
 def charted(pages: TestClient, query: str = "") -> dict[str, tuple[Any, str]]:
