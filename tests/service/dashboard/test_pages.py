@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import html
+import json
 import re
+from collections import Counter
 from datetime import timedelta
 from importlib.resources import files
 from typing import Any, cast
@@ -16,6 +18,7 @@ from builders.html_page import faults, links
 from builders.seeded import Seeded
 from builders.service_hand import Hand
 from fastapi.testclient import TestClient
+from plotly import graph_objects
 from sqlalchemy import select
 
 from benchmarks.catalog import catalog, suites
@@ -116,6 +119,27 @@ def test_a_page_is_well_made_and_asks_no_other_host(
     assert answer.status_code == (404 if name == "nowhere" else 200), answer.text[:500]
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert faults(answer.text) == []
+
+
+FIGURE = re.compile(r'<script type="application/json">(.+?)</script>', re.DOTALL)
+
+
+def test_plotly_knows_every_property_of_every_chart(
+    pages: TestClient, addresses: dict[str, str]
+) -> None:
+    """plotly.js leaves out what it does not know, without a word; its package for Python refuses.
+
+    Raises:
+        ValueError: a chart has such a property, or a value that it cannot have.
+    """
+    drawn: Counter[str] = Counter()
+    for address in addresses.values():
+        for text in FIGURE.findall(pages.get(address).text):
+            figure = json.loads(text)
+            graph_objects.Figure(data=figure["data"], layout=figure["layout"])
+            drawn.update(trace.get("type", "scatter") for trace in figure["data"])
+    assert drawn["scatter"] > 20
+    assert drawn["bar"] > 5
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "nowhere"])
