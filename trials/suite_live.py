@@ -1,0 +1,118 @@
+"""A suite as a service and its workers measure it: what each job took, and the whole.
+
+``PYTHONPATH=. python -m trials.suite_live FILE nightly --devices cuda:0,cuda:1 --limit 1500``
+starts a service and a worker for each device, submits the suite and writes a line for each job that
+has ended into FILE. It ends with the suite, or after ``--limit`` seconds. ``--table`` reads FILE.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.contracts import Case
+from trials.live_service import here, service_and_workers, throughline
+from trials.stored_results import get, unfinished
+
+PORT = 8786
+URL = here(PORT)
+
+
+def main() -> None:
+    """Measure a suite, or tell what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("suite", nargs="?", default="nightly")
+    parser.add_argument("--only", action="append", default=[], help="a workload of it")
+    parser.add_argument("--devices", default="auto", help="such as cuda:0,cuda:1: a worker each")
+    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds")
+    parser.add_argument("--table", action="store_true", help="print what the file has")
+    options = parser.parse_args()
+    if not options.table:
+        devices = enumerate(options.devices.split(","))
+        workers = [["--name", f"gpu-{n}", "--device", device] for n, device in devices]
+        with TemporaryDirectory() as name, service_and_workers(Path(name), PORT, {}, workers):
+            rows = list(measured(Path(name), options))
+        options.file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    lines = options.file.read_text(encoding="utf-8").splitlines()
+    print(table([json.loads(line) for line in lines]))
+
+
+def measured(folder: Path, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield what each job took that ended in time."""
+    words = ["submit", options.suite, *(f"--only={one}" for one in options.only), "--url", URL]
+    done = throughline([*words, "--revision", "measured"], folder)
+    print(done.stdout, done.stderr[-2000:], flush=True)
+    until_s = time.monotonic() + options.limit
+    while time.monotonic() < until_s and unfinished(URL):
+        time.sleep(2.0)
+    yield from (_row(job) for job in _jobs() if job["result_id"])
+
+
+def _jobs() -> Iterator[dict[str, Any]]:
+    cursor = ""
+    while True:
+        page = get(f"{URL}/api/v1/jobs?limit=100" + (f"&cursor={cursor}" if cursor else ""))
+        yield from page["items"]
+        cursor = page.get("next_cursor") or ""
+        if not cursor:
+            return
+
+
+def _row(job: dict[str, Any]) -> dict[str, Any]:
+    """The seconds of a job: from its lease to its result, its start's parts and its passes."""
+    attempt = get(f"{URL}/api/v1/jobs/{job['id']}")["attempts"][-1]
+    result = get(f"{URL}/api/v1/results/{job['result_id']}")["result"]
+    timed = result["replicates"][0] if result["replicates"] else {}
+    windows = [timed[one]["window"] for one in ("full", "synth") if one in timed]
+    begun, ended = (datetime.fromisoformat(attempt[one]) for one in ("granted_at", "ended_at"))
+    return {
+        "case": Case.model_validate(result["case"]).key,
+        "replicate": job["replicate"],
+        "replicates": job["replicates"],
+        "worker": attempt["worker"],
+        "granted_at": attempt["granted_at"],
+        "took_s": (ended - begun).total_seconds(),
+        "status": result["status"],
+        "startup": result.get("startup", {}),
+        "passes_s": [window["end_s"] - window["start_s"] for window in windows],
+        "throughput": timed["full"]["rate"] if timed else None,
+        "gpu": result["environment"]["facts"].get("hw.gpu.name"),
+    }
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Mean seconds of first and later processes, and of the whole on one worker."""
+    lines = [
+        "| processes | number | s each | start | warm-up | passes | not ok |",
+        "|" + "---|" * 7,
+    ]
+    for name, of in (
+        ("first of a case", [row for row in rows if row["replicate"] == 1]),
+        ("later", [row for row in rows if row["replicate"] > 1]),
+    ):
+        if of:
+            warm_ups = [row["startup"].get("warmup", 0.0) for row in of]
+            starts = [sum(row["startup"].values()) - s for row, s in zip(of, warm_ups, strict=True)]
+            passes = [sum(row["passes_s"]) for row in of]
+            bad = sum(row["status"] != "ok" for row in of)
+            means = (f"{fmean(values):.1f}" for values in (_took(of), starts, warm_ups, passes))
+            lines.append(f"| {name} | {len(of)} | {' | '.join(means)} | {bad} |")
+    workers = len({row["worker"] for row in rows})
+    lines.append(f"{len(rows)} jobs, {sum(_took(rows)) / 60:.1f} min of {workers} workers.")
+    return "\n".join(lines)
+
+
+def _took(rows: Sequence[dict[str, Any]]) -> list[float]:
+    return [row["took_s"] for row in rows]
+
+
+if __name__ == "__main__":
+    main()
