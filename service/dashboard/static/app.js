@@ -205,6 +205,28 @@
 
   // -- live refresh ------------------------------------------------------------------------
 
+  let stream = null;
+  let polling = 0;
+
+  const refresh = () => document.querySelector("[data-live]")?.dispatchEvent(new Event("refresh"));
+
+  /** Be told of changes while something runs and the page is seen: a browser has six connections for all its pages. */
+  function followChanges() {
+    const pace = document.hidden ? 0 : Number(document.querySelector("[data-live]")?.dataset.live ?? 0);
+    if (!pace) {
+      stream?.close();
+      clearInterval(polling);
+      stream = polling = null;
+    } else if (!stream) {
+      stream = new EventSource(`/live?pace_s=${pace}`);
+      stream.onmessage = refresh;
+      stream.onerror = () => {
+        if (stream?.readyState !== EventSource.CLOSED) refresh(); // it connects anew; the page says if it cannot
+        else polling ||= setInterval(refresh, pace * 1000); // it was refused
+      };
+    }
+  }
+
   const NO_ANSWER = "the service does not answer";
 
   /** Why the numbers are not new, by the status of an answer; empty if they are. */
@@ -237,9 +259,11 @@
       say(trouble(status));
     });
     document.addEventListener("htmx:error", () => say(NO_ANSWER));
+    document.addEventListener("visibilitychange", followChanges);
     document.addEventListener("htmx:after:swap", () => {
       const shown = document.querySelector("[data-live]")?.getAttribute("hx-get");
       if (shown) history.replaceState(null, "", shown + location.hash); // the filter in force
+      followChanges();
       prepareActing(); // of a worker that has come, say
     });
   }
@@ -446,6 +470,7 @@
     prepareCopying();
     prepareActing();
     watchConnection();
+    followChanges();
     drawChartsOnceSeen();
   });
 })();
