@@ -189,6 +189,49 @@ def wait_for_refusal(page: Page) -> None:
     assert page.evaluate(told)
 
 
+FILTER = "Filter rows of "
+
+
+def test_a_long_table_is_filtered_by_words_and_stays_so_when_it_is_refreshed(page: Page) -> None:
+    page.goto("/jobs")
+    rows = page.locator("main tbody tr:visible")
+    most = rows.count()
+    assert most > 8
+    field = page.get_by_role("searchbox", name=FILTER)
+    field.fill("nanogpt compile")
+    assert 0 < rows.count() < most
+    expect(rows.filter(has_not_text="nanogpt")).to_have_count(0)
+    few = rows.count()
+    with page.expect_response("**/jobs"):
+        page.evaluate(ASK_AGAIN)
+    expect(field).to_be_focused()
+    expect(field).to_have_value("nanogpt compile")
+    expect(rows).to_have_count(few)
+    field.fill("")
+    expect(rows).to_have_count(most)
+
+
+@pytest.mark.parametrize("name", ["run", "jobs", "matrix", "overview", "revision"])
+def test_every_long_table_has_a_filter_with_a_name_of_its_own_and_no_short_one(
+    page: Page, paths: dict[str, str], name: str
+) -> None:
+    page.goto(paths.get(name, f"/revisions/{history.revision_name(39)}"))
+    tables = page.locator("main table:not(.overview, [data-group] *)").evaluate_all(
+        """all => all.map((table) => {
+          const place = table.closest(".scroll") ?? table;
+          const rows = [...table.tBodies].flatMap((body) => [...body.rows]);
+          const field = place.previousElementSibling?.querySelector("input[type=search]");
+          return [rows.filter((row) => !row.matches(".group")).length, field?.ariaLabel ?? null];
+        })"""
+    )
+    assert tables
+    for rows, field in tables:
+        assert (field is not None) == (rows > 8), (rows, field)
+    named = [field for _, field in tables if field]
+    assert all(len(one) > len(FILTER) for one in named)
+    assert len(set(named)) == len(named)
+
+
 def test_focus_survives_a_refresh(page: Page) -> None:
     page.goto("/cases")
     link = page.get_by_role("rowheader").get_by_role("link").nth(3)
