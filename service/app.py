@@ -22,6 +22,7 @@ from service.dashboard import (
     explore_pages,
     finding_pages,
     kernels,
+    live_stream,
     matrix_pages,
     modules,
     night_pages,
@@ -36,6 +37,7 @@ from service.dashboard import (
     token_pages,
     worker_pages,
 )
+from service.dashboard.live_stream import LiveStreams
 from service.database.health import Checkup
 from service.database.session import Database
 from service.findings.nights import announce
@@ -76,6 +78,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.settings = settings
     app.state.database = Database(settings.url, settings.threads)
     app.state.checkup = Checkup(app.state.database)
+    app.state.live = LiveStreams(app.state.database, settings.connections // 4)
     app.state.terms = terms_of(settings)
     app.state.artifacts = store_of(settings)
     app.state.sinks = sinks.NOBODY if settings.outbox is None else sinks.load(settings.outbox)
@@ -95,6 +98,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         badges,
         scrape,
         sign_in,
+        live_stream,
     ):
         app.router.routes.extend(shown.router.routes)
     pages.mount(app)

@@ -182,7 +182,7 @@ def row_of(page: str, label: str, requests: int = REQUESTS) -> dict[str, object]
         "compressed_b": len(_ask(page, {"Accept-Encoding": "gzip"})[1]),
         "poll_b": len(part),
         "unchanged": [same[0], len(same[1])],
-        "polls": 'hx-trigger="every' in html.decode(),
+        "follows": 'data-live="' in html.decode(),
         "requests": requests,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         **machine(),

@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 from itertools import islice
 from urllib.parse import urlencode
 
-from sqlalchemy import ColumnElement, and_, func, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, and_, exists, func, or_, select
+from sqlalchemy.orm import Session, undefer
 
 from benchmarks.contracts import Direction
+from benchmarks.diagnosis import kernel_changes
 from service import comparisons, findings, models
 from service.analysis.detection.windows import SAME
 from service.dashboard import figures
@@ -95,14 +96,18 @@ def profiled_beside(
         return None
     at = ids.index(first_bad_result)
     before = _profiled(session, ids[max(0, at - PROFILED_WITHIN) : at][::-1])
-    after = _profiled(session, ids[at : at + PROFILED_WITHIN])
+    after = _profiled(session, ids[at : at + PROFILED_WITHIN]) if before else None
     return (before, after) if before and after else None
 
 
-def _profiled(session: Session, result_ids: Iterable[str]) -> ProfiledRun | None:
-    rows = (session.get(models.ResultRow, result_id) for result_id in result_ids)
-    sides = (profiled_run(session, stored_of(row)) for row in rows if row is not None)
-    return next((one for one in sides if not one.missing), None)
+def _profiled(session: Session, result_ids: Sequence[str]) -> ProfiledRun | None:
+    of = models.ResultRow
+    rows = session.scalars(select(of).where(of.id.in_(result_ids)).options(undefer(of.document)))
+    for row in sorted(rows, key=lambda row: result_ids.index(row.id)):
+        stored = stored_of(row)
+        if not kernel_changes.missing(stored.result.profile):  # a case's first process has it
+            return profiled_run(session, stored)
+    return None
 
 
 def with_end(
@@ -186,13 +191,14 @@ def two_cases(session: Session, finding_id: str) -> list[tuple[Series, SeriesPoi
 def cells_of(session: Session, finding: schemas.FindingView) -> CellRows | None:
     """Draw how far each cell moved, and the others at the same two revisions; None for nodes."""
     last_good = _last_good(session, finding.summary)
-    if not finding.series or last_good is None:
+    first_bad = session.get(models.Revision, finding.summary.first_bad)
+    if not finding.series or last_good is None or first_bad is None:
         return None
     metric = finding.series[0].series.metric
     moved = [one for one in finding.series if one.series.metric == metric]
     hardware = {formats.hardware(one.series.comparability) for one in moved}
-    others = _others(session, finding.summary, last_good, metric, hardware)
-    ends = (last_good.name, finding.summary.first_bad)
+    others = _others(session, finding.summary, (last_good, first_bad), metric, hardware)
+    ends = (last_good.name, first_bad.name)
     return cell_rows(moved, _changes_between(session, ends, others))
 
 
@@ -203,19 +209,25 @@ def _last_good(session: Session, finding: schemas.FindingSummary) -> models.Revi
 def _others(
     session: Session,
     finding: schemas.FindingSummary,
-    last_good: models.Revision,
+    ends: Collection[models.Revision],
     metric: str,
     hardware: Collection[str],
 ) -> list[str]:
     """Series of a finding's project with points at both ends that no finding there is about."""
     link, point, series = models.FindingSeries, models.Point, models.SeriesRow
     there = and_(
-        link.first_bad_at > last_good.ordered_at, link.first_bad_at <= finding.first_bad_at
+        link.first_bad_at > min(end.ordered_at for end in ends),
+        link.first_bad_at <= finding.first_bad_at,
     )
     about = select(link.series_id).where(or_(link.finding_id == finding.id, there))
     measured = (
-        series.id.in_(select(point.series_id).where(point.revision == end, *_DRAWN))
-        for end in (last_good.name, finding.first_bad)
+        exists().where(
+            point.series_id == series.id,
+            point.revision_at == end.ordered_at,  # by its place, so that its key finds it
+            point.revision == end.name,
+            *_DRAWN,
+        )
+        for end in ends
     )
     query = (
         select(series.id, series.comparability)

@@ -5,7 +5,7 @@ They read; what a person does there goes to the JSON API, from a script of the s
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse
@@ -38,6 +38,8 @@ from service.wording.bisected import noun_of
 
 router = rendering.page_router(rendering.COUNTED)
 
+SERIES_SHOWN = 12
+"""Series in numbers that a finding's page shows; all of them on demand."""
 KERNELS_SHOWN = 10
 """Kernels that a finding's page shows; a page of its own has them all."""
 
@@ -86,7 +88,12 @@ def list_thresholds(request: Request, session: Reading, now: Now) -> HTMLRespons
 @router.get("/findings/{finding_id}")
 @needs(Permission.READ)
 def show_finding(
-    request: Request, session: Reading, now: Now, prices: Prices, finding_id: str
+    request: Request,
+    session: Reading,
+    now: Now,
+    prices: Prices,
+    finding_id: str,
+    series_shown: Annotated[Literal["", "all"], Query(alias="series")] = "",
 ) -> HTMLResponse:
     """Show one finding: what changed, why, since when, and what was done about it."""
     finding = findings.load_finding(session, finding_id)
@@ -103,6 +110,8 @@ def show_finding(
         one=summary,
         cost=spent_on(session, FindingRow, finding_id, now, prices),
         first=first,
+        every=series_shown == "all",
+        most_series=SERIES_SHOWN,
         figure=_figure(session, finding_id, series, first) if series and first else None,
         kernels=_kernels(session, series, first) if series and first else None,
         evidence=finding_data.grouped(finding.attribution),

@@ -24,6 +24,7 @@ from sqlalchemy import (
     CursorResult,
     DateTime,
     Engine,
+    PoolProxiedConnection,
     Table,
     Update,
     func,
@@ -47,6 +48,8 @@ TURN_S = 20.0
 GROUP = 16
 """Units of work that share a transaction at most; others wait until it is over."""
 _WITNESS = "witness"
+_SNAPSHOT = text("SELECT pg_current_snapshot()::text")
+"""It names what has ended and what is under way, of those that write."""
 _EARLIEST = datetime(1990, 1, 1, tzinfo=UTC)
 _LATEST = datetime(2200, 1, 1, tzinfo=UTC)
 _MADE = count()
@@ -64,6 +67,8 @@ class Database:
         self.url = parse(url)
         self.engine = make_engine(self.url)
         self._reader = make_engine(self.url, reader=True)
+        self._watcher: PoolProxiedConnection | None = None
+        """Kept by `version`: SQLite counts for each connection what others have committed."""
         self._threads = ThreadPoolExecutor(2 * concurrent, "database")
         """One for each turn to read or write."""
         self._waiting: deque[UnitOfWork[Any]] = deque()
@@ -162,8 +167,24 @@ class Database:
         with anyio.CancelScope(shield=True):
             await asyncio.get_running_loop().run_in_executor(self._threads, do)
 
+    async def version(self) -> str:
+        """Return a text that is another one once anybody, also another process, has committed.
+
+        It reads no table. Call it once at a time.
+        """
+        if self.kind == "sqlite":
+            return await anyio.to_thread.run_sync(self._data_version)
+        return await self.run(lambda session: str(session.scalar(_SNAPSHOT)), write=False)
+
+    def _data_version(self) -> str:
+        self._watcher = self._watcher or self._reader.raw_connection()
+        return str(self._watcher.cursor().execute("PRAGMA data_version").fetchone()[0])
+
     def close(self) -> None:
         """Close all connections."""
+        if self._watcher is not None:
+            self._watcher.close()
+            self._watcher = None
         self.engine.dispose()
         self._reader.dispose()
 

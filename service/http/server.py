@@ -30,7 +30,7 @@ from service.auth.principal import network_of
 from service.errors import BadRequest, HeadersTooLarge, Overloaded, ServiceError, TooSlow
 from service.http import problems
 from service.http.connection_share import Strangers
-from service.http.long_poll import HALF_CLOSED
+from service.http.long_poll import ANSWER_NOW
 from service.http.security_headers import ALWAYS
 from service.settings import Settings
 
@@ -249,6 +249,8 @@ class Connection(H11Protocol):
     def shutdown(self) -> None:
         """Let the answer in the making out; then end, before uvicorn breaks what works on it."""
         super().shutdown()
+        if self.scope:
+            self.scope["state"][ANSWER_NOW] = True
         self.loop.call_later(_LAST_ANSWER_S, self.transport.abort)
 
     def pause_writing(self) -> None:
@@ -298,7 +300,7 @@ class Connection(H11Protocol):
         if self.transport.is_closing():
             return
         if self.conn.their_state in (h11.DONE, h11.MUST_CLOSE):
-            self.scope["state"][HALF_CLOSED] = True
+            self.scope["state"][ANSWER_NOW] = True
         elif self._is_idle():
             self.transport.close()
         else:

@@ -59,7 +59,7 @@ def routes(database_url: str) -> list[str]:
     """Every address of the application outside the API, with its parts in braces."""
     app = create_app(Settings(database_url=database_url, background=False))
     calls = [call.removeprefix("GET ") for call in app.state.permissions if call.startswith("GET ")]
-    return [path for path in calls if not path.startswith(("/api/", "/assets/"))]
+    return [path for path in calls if not path.startswith(("/api/", "/assets/", "/live"))]
 
 
 def pages_of(database_url: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -13,6 +14,10 @@ from builders.polling import opened, see_charts, wait_until
 from builders.seeded import Seeded
 from playwright.sync_api import Page, Route, expect
 
+from benchmarks.contracts import Worker
+from service.database.session import Database, now_of
+from service.jobs import workers
+
 pytestmark = pytest.mark.browser
 
 NewPage = Callable[..., Page]
@@ -21,9 +26,11 @@ SLOWER = history.PLANS[9].case.key
 """Its newest run does one block's work twice."""
 DRAWN = ".plot .main-svg"
 AXIS = "document.querySelector('.plot').layout.xaxis"
-REFRESH_MS = 5_000
-"""How often these pages ask anew; by the page's own clock, which is set forward rather than waited
-for."""
+ASK_AGAIN = "document.querySelector('[data-live]').dispatchEvent(new Event('refresh'))"
+"""What the page does when its stream says that something changed."""
+POLL_MS = 5_000
+"""How often a page without a stream asks anew; by the page's own clock, which is set forward rather
+than waited for."""
 
 
 @pytest.fixture(scope="session")
@@ -115,62 +122,137 @@ def test_the_filter_works_while_typing_and_stands_in_the_address(page: Page) -> 
 
 
 def test_the_table_refreshes_itself_with_the_filter_in_force(page: Page) -> None:
-    page.clock.install()
     page.goto("/cases")
     page.get_by_label("Search").fill("tf32")
     expect(page.locator("table.overview tbody tr")).to_have_count(2)
     with page.expect_response(lambda answer: "text=tf32" in answer.url):
-        page.clock.fast_forward(REFRESH_MS)
+        page.evaluate(ASK_AGAIN)
     expect(page.locator("table.overview tbody tr")).to_have_count(2)
     assert page.locator("#live").count() == 1
 
 
-def test_a_page_stops_asking_once_nothing_runs_and_asks_when_it_is_seen_again(page: Page) -> None:
+def at_once(route: Route) -> None:
+    """Let a stream tell without its pause."""
+    route.continue_(url=route.request.url.split("?")[0] + "?pace_s=0")
+
+
+def test_a_page_changes_when_something_was_committed_without_a_poll(
+    page: Page, seeded: Seeded
+) -> None:
+    page.clock.install()  # no timer of the page goes off
+    page.route("**/live?*", at_once)
+    with page.expect_response("**/workers"):
+        page.goto("/workers")
+    expect(page.get_by_role("rowheader", name="after-hours")).to_have_count(0)
+    with closing(Database(f"sqlite:///{seeded.path}")) as database, database.writing() as session:
+        workers.introduce(session, Worker(name="after-hours"), now_of(session))
+    expect(page.get_by_role("rowheader", name="after-hours")).to_be_visible()
+
+
+def test_a_page_follows_no_more_once_nothing_runs_and_asks_when_it_is_seen_again(
+    page: Page,
+) -> None:
     asked: list[str] = []
 
     def nothing_runs(route: Route) -> None:
         answer = route.fetch()
         asked.append(route.request.url)
-        body = answer.text().replace("every 5s", "visibilitychange from:document")
-        route.fulfill(response=answer, body=body)
+        route.fulfill(response=answer, body=answer.text().replace('data-live="5"', "data-live"))
 
     page.clock.install()
     page.goto("/cases")
     page.route("**/cases", nothing_runs)
-    with page.expect_response("**/cases"):
-        page.clock.fast_forward(REFRESH_MS)
-    page.wait_for_timeout(200)
+    with page.expect_event("requestfailed", lambda one: "/live" in one.url):  # the page ends it
+        page.evaluate(ASK_AGAIN)
     for _ in range(3):
-        page.clock.fast_forward(REFRESH_MS)
-    page.wait_for_timeout(200)
+        page.clock.fast_forward(POLL_MS)
     assert len(asked) == 1
     with page.expect_response("**/cases"):
         page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
 
 
-def test_focus_survives_a_refresh(page: Page) -> None:
+def test_a_page_whose_stream_is_refused_asks_every_few_seconds(new_page: NewPage) -> None:
+    page = new_page(may_fail=True)
     page.clock.install()
+    page.route("**/live?*", lambda route: route.fulfill(status=503))
+    with page.expect_response("**/live?*"):
+        page.goto("/cases")
+    wait_for_refusal(page)
+    for _ in range(2):
+        with page.expect_response("**/cases"):
+            page.clock.fast_forward(POLL_MS)
+
+
+def wait_for_refusal(page: Page) -> None:
+    """Wait until the browser has told the page: one refused later is told after an earlier one."""
+    told = "new Promise((tell) => { new EventSource('/live?').onerror = () => tell(true); })"
+    assert page.evaluate(told)
+
+
+FILTER = "Filter rows of "
+
+
+def test_a_long_table_is_filtered_by_words_and_stays_so_when_it_is_refreshed(page: Page) -> None:
+    page.goto("/jobs")
+    rows = page.locator("main tbody tr:visible")
+    most = rows.count()
+    assert most > 8
+    field = page.get_by_role("searchbox", name=FILTER)
+    field.fill("nanogpt compile")
+    assert 0 < rows.count() < most
+    expect(rows.filter(has_not_text="nanogpt")).to_have_count(0)
+    few = rows.count()
+    with page.expect_response("**/jobs"):
+        page.evaluate(ASK_AGAIN)
+    expect(field).to_be_focused()
+    expect(field).to_have_value("nanogpt compile")
+    expect(rows).to_have_count(few)
+    field.fill("")
+    expect(rows).to_have_count(most)
+
+
+@pytest.mark.parametrize("name", ["run", "jobs", "matrix", "overview", "revision"])
+def test_every_long_table_has_a_filter_with_a_name_of_its_own_and_no_short_one(
+    page: Page, paths: dict[str, str], name: str
+) -> None:
+    page.goto(paths.get(name, f"/revisions/{history.revision_name(39)}"))
+    tables = page.locator("main table:not(.overview, [data-group] *)").evaluate_all(
+        """all => all.map((table) => {
+          const place = table.closest(".scroll") ?? table;
+          const rows = [...table.tBodies].flatMap((body) => [...body.rows]);
+          const field = place.previousElementSibling?.querySelector("input[type=search]");
+          return [rows.filter((row) => !row.matches(".group")).length, field?.ariaLabel ?? null];
+        })"""
+    )
+    assert tables
+    for rows, field in tables:
+        assert (field is not None) == (rows > 8), (rows, field)
+    named = [field for _, field in tables if field]
+    assert all(len(one) > len(FILTER) for one in named)
+    assert len(set(named)) == len(named)
+
+
+def test_focus_survives_a_refresh(page: Page) -> None:
     page.goto("/cases")
     link = page.get_by_role("rowheader").get_by_role("link").nth(3)
     link.focus()
     with page.expect_response(lambda answer: urlsplit(answer.url).path == "/cases"):
-        page.clock.fast_forward(REFRESH_MS)
+        page.evaluate(ASK_AGAIN)
     page.wait_for_timeout(200)
     expect(link).to_be_focused()
 
 
 def test_a_lost_connection_is_said_and_the_numbers_stay(new_page: NewPage) -> None:
     page = new_page(may_fail=True)
-    page.clock.install()
     page.goto("/cases")
     rows = page.locator("table.overview tbody tr")
     expect(rows).to_have_count(len(history.PLANS))
     page.route("**/*", lambda route: route.abort())
-    page.clock.fast_forward(REFRESH_MS)
+    page.evaluate(ASK_AGAIN)
     expect(page.get_by_text("the service does not answer")).to_be_visible(timeout=15_000)
     expect(rows).to_have_count(len(history.PLANS))
     page.unroute("**/*")
-    page.clock.fast_forward(REFRESH_MS)
+    page.evaluate(ASK_AGAIN)
     expect(page.get_by_text("the service does not answer")).to_be_hidden(timeout=15_000)
 
 
@@ -182,13 +264,12 @@ def test_an_answer_that_is_an_error_is_not_called_silence(
     new_page: NewPage, status: int, said: str
 ) -> None:
     page = new_page(may_fail=True)
-    page.clock.install()
     page.goto("/workers")
     page.route("**/workers", lambda route: route.fulfill(status=status, body="not now"))
-    page.clock.fast_forward(REFRESH_MS)
+    page.evaluate(ASK_AGAIN)
     expect(page.get_by_text(said)).to_be_visible(timeout=15_000)
     page.unroute("**/workers")
-    page.clock.fast_forward(REFRESH_MS)
+    page.evaluate(ASK_AGAIN)
     expect(page.get_by_text("Not updating")).to_be_hidden(timeout=15_000)
 
 

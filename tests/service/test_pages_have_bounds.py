@@ -82,6 +82,7 @@ class History:
             "/compare/modules": "?baseline={result_id}&contender={result_id}",
             "/compare/kernels": "?baseline={result_id}&contender={result_id}",
             "/": "?metric=throughput",
+            "/live": "?wait_s=0",
             f"{API}/changes": "?baseline={first}&contender={last}",
             f"{API}/series": "?limit=500",
             f"{API}/results": "?limit=500",

@@ -205,6 +205,28 @@
 
   // -- live refresh ------------------------------------------------------------------------
 
+  let stream = null;
+  let polling = 0;
+
+  const refresh = () => document.querySelector("[data-live]")?.dispatchEvent(new Event("refresh"));
+
+  /** Be told of changes while something runs and the page is seen: a browser has six connections for all its pages. */
+  function followChanges() {
+    const pace = document.hidden ? 0 : Number(document.querySelector("[data-live]")?.dataset.live ?? 0);
+    if (!pace) {
+      stream?.close();
+      clearInterval(polling);
+      stream = polling = null;
+    } else if (!stream) {
+      stream = new EventSource(`/live?pace_s=${pace}`);
+      stream.onmessage = refresh;
+      stream.onerror = () => {
+        if (stream?.readyState !== EventSource.CLOSED) refresh(); // it connects anew; the page says if it cannot
+        else polling ||= setInterval(refresh, pace * 1000); // it was refused
+      };
+    }
+  }
+
   const NO_ANSWER = "the service does not answer";
 
   /** Why the numbers are not new, by the status of an answer; empty if they are. */
@@ -237,30 +259,69 @@
       say(trouble(status));
     });
     document.addEventListener("htmx:error", () => say(NO_ANSWER));
+    document.addEventListener("visibilitychange", followChanges);
+    let typing = ""; // the filter that has the focus while a refresh takes it away
+    document.addEventListener("htmx:before:swap", () => {
+      typing = document.activeElement?.closest(".narrow") ? document.activeElement.ariaLabel : "";
+    });
     document.addEventListener("htmx:after:swap", () => {
       const shown = document.querySelector("[data-live]")?.getAttribute("hx-get");
       if (shown) history.replaceState(null, "", shown + location.hash); // the filter in force
+      followChanges();
+      addFilters();
+      if (typing) document.querySelector(`.narrow [aria-label="${CSS.escape(typing)}"]`)?.focus();
       prepareActing(); // of a worker that has come, say
     });
   }
 
   // -- small things ------------------------------------------------------------------------
 
+  const LONG = 8; // rows: of a table with more, some can be chosen by words
+  const ROWS = ":scope > tbody > tr:not(.group)";
+  const filters = new Map(); // what was typed, by the name of its field: a refresh takes the field away
+
   function prepareFilters() {
     for (const input of document.querySelectorAll("[data-filter]")) {
-      const rows = () => document.querySelectorAll(`${input.dataset.filter} tbody tr`);
       input.closest("[hidden]")?.removeAttribute("hidden");
-      input.addEventListener("input", () => {
-        const wanted = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-        for (const row of rows()) {
-          const text = row.textContent.toLowerCase();
-          row.hidden = !wanted.every((word) => text.includes(word));
-        }
-        for (const section of document.querySelectorAll(`${input.dataset.filter} [data-group]`)) {
-          section.hidden = !section.querySelector("tbody tr:not([hidden])");
-        }
-      });
+      const part = document.querySelector(input.dataset.filter);
+      input.addEventListener("input", () => filter(part.querySelectorAll("tbody tr"), part.querySelectorAll("[data-group]"), input));
     }
+    addFilters();
+  }
+
+  /** A field above each long table that has none; what was typed into an earlier one stays in force. */
+  function addFilters() {
+    for (const table of document.querySelectorAll("main table:not(.overview, [data-group] *)")) {
+      const place = table.closest(".scroll") ?? table;
+      if (table.querySelectorAll(ROWS).length <= LONG || place.previousElementSibling?.matches(".narrow")) continue;
+      const [label, input] = [document.createElement("label"), document.createElement("input")];
+      const name = `Filter rows of ${nameOf(table, place)}`;
+      label.className = "narrow";
+      Object.assign(input, { type: "search", placeholder: "Filter rows", ariaLabel: name, value: filters.get(name) ?? "" });
+      const apply = () => filter(table.querySelectorAll(ROWS), table.tBodies, input);
+      input.addEventListener("input", () => {
+        filters.set(name, input.value);
+        apply();
+      });
+      label.append(input);
+      place.before(label);
+      if (input.value) apply();
+    }
+  }
+
+  function nameOf(table, place) {
+    const heading = document.getElementById(place.getAttribute("aria-labelledby"));
+    return (place.ariaLabel || (table.caption ?? heading ?? place.closest("section, main").querySelector("h1, h2"))?.textContent || "this table").trim();
+  }
+
+  /** Show the rows that hold every word of a field, and the groups that hold such a row. */
+  function filter(rows, groups, input) {
+    const wanted = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const row of rows) {
+      const text = row.textContent.toLowerCase();
+      row.hidden = !wanted.every((word) => text.includes(word));
+    }
+    for (const group of groups) group.hidden = !group.querySelector("tr:not([hidden], .group)");
   }
 
   /** The address holds the tab that is open. A browser opens the one that it names, but not again. */
@@ -446,6 +507,7 @@
     prepareCopying();
     prepareActing();
     watchConnection();
+    followChanges();
     drawChartsOnceSeen();
   });
 })();

@@ -4,6 +4,7 @@
 (() => {
   const chosen = new Map(); // the version that was seen of each chosen finding, by its id
   const rows = () => [...document.querySelectorAll("tr:has(.pick input)")];
+  const seen = () => rows().filter((row) => !row.hidden);
   const form = () => document.querySelector("[data-triage]");
   const answer = () => form().querySelector("[data-answer]");
 
@@ -35,7 +36,7 @@
   }
 
   function move(by) {
-    const all = rows();
+    const all = seen();
     const at = all.findIndex((row) => row.contains(document.activeElement));
     const next = at < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(at + by, 0), all.length - 1);
     all[next]?.querySelector(".pick input").focus();

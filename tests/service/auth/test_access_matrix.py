@@ -578,10 +578,14 @@ def every_principal(world: World) -> None:
     assert asked > 900
 
 
+ENDLESS = {"/live": "/live?wait_s=0"}
+"""What goes on until the client leaves, and how to ask for its beginning alone."""
+
+
 def pages(world: World) -> set[str]:
     app: Any = world.client.app
     found = {
-        str(route.path).replace(":path", "")
+        ENDLESS.get(str(route.path), str(route.path).replace(":path", ""))
         for route in iter_route_contexts(app.routes)
         if not str(route.path).startswith(("/api", "/assets", "/sign-in"))
         and "GET" in (route.methods or ())
@@ -629,7 +633,7 @@ def told(world: World, who: str, thing: str = "own") -> dict[str, str]:
     answers = {}
     for path, query in paths:
         where = path.format(**world.ids[thing])
-        answer = world.doorman.ask("GET", where, world.tokens[who], params=query)
+        answer = world.doorman.ask("GET", where, world.tokens[who], params=query or None)
         assert answer.status_code == 200, f"{who}: {where}: {answer.text}"
         answers[path] = answer.text
     return answers

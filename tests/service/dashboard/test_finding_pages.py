@@ -20,12 +20,12 @@ from builders.corrupted import run
 from builders.html_page import faults, links
 from builders.profiled import a_profile, kernels, profiled
 from fastapi.testclient import TestClient
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, event, select, update
 
 from service import findings
 from service.analysis.statement import state
 from service.app import create_app
-from service.dashboard import finding_data, finding_labels
+from service.dashboard import finding_data, finding_labels, finding_pages
 from service.database.session import Database
 from service.findings import ACTIONS
 from service.history.queries import stored_of
@@ -539,3 +539,30 @@ def test_what_a_slow_worker_measured_is_set_apart_from_the_change(
         session.add(FindingRow(**fields | slow))
     text = client.get(f"/findings/{finding_id}").text
     assert text.count(finding_data.SLOW_WORKER) == 1, "the newest point alone"
+
+
+def test_a_finding_shows_some_of_many_series_in_numbers_and_all_on_demand(
+    pages: TestClient, ids: Analysed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finding_pages, "SERIES_SHOWN", 0)
+    cell, address = 'data-label="May be false"', f"/findings/{ids.regression}"
+    text = read(pages, address)
+    assert cell not in text
+    (more,) = (one for one in links(text) if "series=all" in one)
+    assert more == f"{address}?series=all"
+    assert cell in read(pages, more)
+
+
+def test_the_documents_beside_a_change_are_read_in_one_statement(
+    pages: TestClient, ids: Analysed
+) -> None:
+    seen: list[str] = []
+
+    def note(*arguments: object) -> None:
+        seen.append(str(arguments[2]))
+
+    engine = database_of(pages)._reader
+    event.listen(engine, "before_cursor_execute", note)
+    read(pages, f"/findings/{ids.regression}")
+    event.remove(engine, "before_cursor_execute", note)
+    assert len([one for one in seen if "results.document" in one]) == 1

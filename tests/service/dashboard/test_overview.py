@@ -202,13 +202,13 @@ def test_a_page_asks_again_only_while_something_runs_or_waits(
 ) -> None:
     hand = Hand(empty_pages)
     hand.introduce()
-    assert "every 5s" not in empty_pages.get(path).text
+    assert 'data-live="5"' not in empty_pages.get(path).text
     submit(empty_pages, "unet")
     lease = hand.must_claim()
-    assert 'hx-trigger="every 5s"' in empty_pages.get(path).text
+    assert 'data-live="5"' in empty_pages.get(path).text
     hand.start(lease)
     hand.post(lease, result_of(lease))
-    assert "every 5s" not in empty_pages.get(path).text
+    assert 'data-live="5"' not in empty_pages.get(path).text
 
 
 def test_failed_jobs_of_a_time_are_listed_alone(empty_pages: TestClient) -> None:

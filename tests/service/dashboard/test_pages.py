@@ -505,7 +505,7 @@ def test_a_job_shows_its_attempts_and_progress_until_it_is_over(
     text = pages.get(addresses["job"]).text.replace("\u00a0", " ")
     assert "No heartbeat came before the lease expired." in text
     assert 'value="0.54"' in text
-    assert 'hx-trigger="every 2s"' in text
+    assert 'data-live="2"' in text
     failed = re.search(r'href="(/jobs/[0-9a-f]+)"', pages.get("/jobs?state=failed").text)
     assert failed
     over = pages.get(failed[1]).text

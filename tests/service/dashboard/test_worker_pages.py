@@ -81,7 +81,7 @@ def test_a_job_shows_its_log_while_it_runs(client: TestClient, hand: Hand, submi
     text = client.get(page).text
     assert "Log, so far" in text
     assert "Loading &lt;b&gt;data&lt;/b&gt;" in text
-    assert 'hx-trigger="every 2s"' in text
+    assert 'data-live="2"' in text
     hand.post(lease, result_of(lease))
     assert "Log, so far" not in client.get(page).text
 
