@@ -211,6 +211,42 @@ def test_a_long_table_is_filtered_by_words_and_stays_so_when_it_is_refreshed(pag
     expect(rows).to_have_count(most)
 
 
+def test_a_long_table_is_sorted_by_a_column_and_stays_so_when_it_is_refreshed(page: Page) -> None:
+    page.goto("/jobs")
+    heads = page.get_by_role("columnheader")
+    cases = page.locator("main tbody tr th")
+    shown = cases.all_inner_texts()
+    by_case = heads.filter(has_text="Case")
+    by_case.get_by_role("button").click()
+    expect(by_case).to_have_attribute("aria-sort", "ascending")
+    ordered = cases.all_inner_texts()
+    assert ordered != shown
+    assert ordered[0].startswith("nanogpt")
+    assert sorted(ordered) == sorted(shown)
+    by_case.get_by_role("button").press("Enter")
+    expect(by_case).to_have_attribute("aria-sort", "descending")
+    assert cases.first.inner_text().startswith("unet")
+    with page.expect_response("**/jobs"):
+        page.evaluate(ASK_AGAIN)
+    expect(by_case).to_have_attribute("aria-sort", "descending")
+    expect(cases.first).to_contain_text("unet")
+
+
+def test_numbers_are_sorted_by_what_they_are_in_one_unit(page: Page, paths: dict[str, str]) -> None:
+    """Largest first, whatever their prefix; what says nothing comes last."""
+    page.goto(paths["jobs"])
+    cells = ["1.5 ms", "860 µs", "\u2013", "2 min 5 s", "1,200 s", "\u22123 s", "0.9 s"]
+    rows = "".join(f"<tr><th>x</th><td>{cell}</td></tr>" for cell in [*cells, "5 s", "4 s"])
+    table = "<thead><tr><th>Case</th><th class=num>Took</th></tr></thead>"
+    table = f"<table aria-label=t>{table}<tbody>{rows}</tbody></table>"
+    page.locator("[data-live]").evaluate("(part, table) => { part.innerHTML = table; }", table)
+    page.evaluate("document.dispatchEvent(new Event('htmx:after:swap'))")
+    page.get_by_role("button", name="Took").click()
+    told = page.locator("main tbody td").all_inner_texts()
+    assert told[:4] == ["1,200 s", "2 min 5 s", "5 s", "4 s"]
+    assert told[4:] == ["0.9 s", "1.5 ms", "860 µs", "\u22123 s", "\u2013"]
+
+
 @pytest.mark.parametrize("name", ["run", "jobs", "matrix", "overview", "revision"])
 def test_every_long_table_has_a_filter_with_a_name_of_its_own_and_no_short_one(
     page: Page, paths: dict[str, str], name: str

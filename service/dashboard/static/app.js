@@ -289,13 +289,14 @@
     addFilters();
   }
 
-  /** A field above each long table that has none; what was typed into an earlier one stays in force. */
+  /** A field above each long table that has none, and columns that sort; both outlast a refresh. */
   function addFilters() {
     for (const table of document.querySelectorAll("main table:not(.overview, [data-group] *)")) {
       const place = table.closest(".scroll") ?? table;
       if (table.querySelectorAll(ROWS).length <= LONG || place.previousElementSibling?.matches(".narrow")) continue;
       const [label, input] = [document.createElement("label"), document.createElement("input")];
       const name = `Filter rows of ${nameOf(table, place)}`;
+      addSorting(table, name);
       label.className = "narrow";
       Object.assign(input, { type: "search", placeholder: "Filter rows", ariaLabel: name, value: filters.get(name) ?? "" });
       const apply = () => filter(table.querySelectorAll(ROWS), table.tBodies, input);
@@ -307,6 +308,50 @@
       place.before(label);
       if (input.value) apply();
     }
+  }
+
+  const sorts = new Map(); // column and direction, by the name of a table's filter
+  const PREFIX = { n: 1e-9, "µ": 1e-6, m: 1e-3, k: 1e3, M: 1e6, G: 1e9, T: 1e12, min: 60, h: 3600, d: 86400 };
+  const QUANTITY = /([+\-−]?\d[\d,.]*)\s*(min\b|[hd]\b|[nµmkMGT](?=i?(?:s|B|J|W|Hz|FLOP)))?/;
+
+  /** Make a button of each column's title, where every row has a cell for every column. */
+  function addSorting(table, name) {
+    const heads = [...table.querySelectorAll(":scope > thead > tr:only-child > th")];
+    const rows = [...table.querySelectorAll(ROWS)];
+    if (!heads.length || rows.some((row) => row.cells.length !== heads.length)) return;
+    for (const [column, head] of heads.entries()) {
+      if (!head.textContent.trim()) continue;
+      const button = Object.assign(document.createElement("button"), { type: "button", className: "sort" });
+      button.append(...head.childNodes);
+      head.append(button);
+      button.addEventListener("click", () => {
+        const largestFirst = head.classList.contains("num") ? "descending" : "ascending";
+        const other = { ascending: "descending", descending: "ascending" };
+        sorts.set(name, [column, other[head.ariaSort] ?? largestFirst]);
+        sort(table, heads, ...sorts.get(name));
+      });
+    }
+    if (sorts.has(name)) sort(table, heads, ...sorts.get(name));
+  }
+
+  /** Order the rows of each part of a table; cells that say nothing come last. */
+  function sort(table, heads, column, direction) {
+    for (const [at, head] of heads.entries()) head.ariaSort = at === column ? direction : null;
+    const isNumber = heads[column].classList.contains("num");
+    const sign = direction === "ascending" ? 1 : -1;
+    for (const part of table.tBodies) {
+      const keyed = [...part.querySelectorAll(":scope > tr:not(.group)")].map((row) => [keyOf(row.cells[column], isNumber), row]);
+      keyed.sort(([a], [b]) => (a === null) - (b === null) || sign * (isNumber ? a - b : String(a).localeCompare(b, "en", { numeric: true })));
+      part.append(...keyed.map(([, row]) => row));
+    }
+  }
+
+  /** A cell's number in its unit without prefix, its time, or its text; null: it says nothing. */
+  function keyOf(cell, isNumber) {
+    const text = cell.querySelector("time")?.dateTime ?? cell.textContent.trim();
+    if (!isNumber) return text && text !== "–" ? text : null;
+    const [, number, prefix] = text.match(QUANTITY) ?? [];
+    return number ? parseFloat(number.replaceAll(",", "").replace("−", "-")) * (PREFIX[prefix] ?? 1) : null;
   }
 
   function nameOf(table, place) {
