@@ -175,7 +175,7 @@ def figures() -> list[Figure]:
     circles = [circle for top in tops.values() for circle in folder_circles(top)]
     words, longest_page, words_per_example = documentation()
     return [
-        Figure("lines of service/", sum(m.lines for m in tops["service"]), 51_300),
+        Figure("lines of service/", sum(m.lines for m in tops["service"]), 51_500),
         Figure("lines of all packages", sum(m.lines for m in everything), 91_800),
         Figure("entries at the top of service/", len(entries), 19, tuple(sorted(entries))),
         Figure("file names in two packages", len(stems), 2, tuple(stems)),
@@ -188,7 +188,7 @@ def figures() -> list[Figure]:
         Figure(
             "docstrings that begin with a question, %", 100 * len(questions) / len(first_lines), 2
         ),
-        Figure("words of docs/", words, 23_900),
+        Figure("words of docs/", words, 24_000),
         Figure("words of its longest page", longest_page, 1_500),
         Figure("words of docs/ for each example", words_per_example, 200),
     ]
