@@ -121,6 +121,14 @@ def test_a_page_is_well_made_and_asks_no_other_host(
     assert faults(answer.text) == []
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if "run" in name.split()])
+def test_one_tab_of_a_run_is_open_at_first(
+    pages: TestClient, addresses: dict[str, str], name: str
+) -> None:
+    text = pages.get(addresses[name]).text
+    assert text.count('<details name="more" open>') == 1
+
+
 FIGURE = re.compile(r'<script type="application/json">(.+?)</script>', re.DOTALL)
 
 
