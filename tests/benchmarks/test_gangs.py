@@ -8,12 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 import psutil
 import pytest
 import torch
+from builders import loaded
 from builders.measured import a_failure
 
 from benchmarks import lead
@@ -124,6 +127,12 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
 
+@pytest.fixture
+def forked_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks that need not load torch; the test of a lead that is killed has ranks as they are."""
+    loaded.forked_ranks(monkeypatch)
+
+
 def spec(workload: str = "ganged:build", **axes: str) -> ProcessSpec:
     case = catalog.normalise(Case(workload=workload, axes={**GANG, **axes}))
     return ProcessSpec(case=case, protocol=BRIEF, device="cpu")
@@ -174,6 +183,7 @@ def asking(asked: ProcessSpec, **more: bool) -> ProcessSpec:
     return asked.model_copy(update={"protocol": asked.protocol.model_copy(update=more)})
 
 
+@pytest.mark.usefixtures("forked_ranks")
 def test_two_ranks_give_one_result_that_counts_the_items_of_both(tmp_path: Path) -> None:
     """Passes beside timing are left out, and the result says so."""
     result = measured(asking(spec(), parity=True, profile=True))
@@ -192,6 +202,7 @@ def test_two_ranks_give_one_result_that_counts_the_items_of_both(tmp_path: Path)
     assert not gone_within(tmp_path, 6.0)
 
 
+@pytest.mark.usefixtures("forked_ranks")
 @pytest.mark.parametrize(
     ("fault", "status", "why"),
     [
@@ -247,6 +258,7 @@ def test_a_rank_that_lost_another_is_not_the_reason_though_it_says_so_first(
     assert result.reason.startswith(why)
 
 
+@pytest.mark.usefixtures("forked_ranks")
 @pytest.mark.parametrize("fault", ["hangs", "stops"])
 def test_a_rank_that_hangs_is_named_and_ends_all(
     fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -381,15 +393,12 @@ def trained(
     folder: Path, world: int, cases: dict[str, dict[str, str]], device: str = "cpu"
 ) -> dict[str, list[Trained]]:
     """Train each case, by one process or by ranks; return what each of them has in the end."""
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", TRAIN, json.dumps([rank, world, str(folder), cases, device])],
-            stdout=subprocess.PIPE,
-        )
-        for rank in range(world)
-    ]
-    printed = [process.communicate(timeout=300)[0] for process in processes]
-    told = [json.loads(one.splitlines()[-1]) for one in printed]
+    (folder / "train.py").write_text(TRAIN)
+    asked = [json.dumps([rank, world, str(folder), cases, device]) for rank in range(world)]
+    run = partial(loaded.run, "train", environment=os.environ, folder=folder)
+    with ThreadPoolExecutor() as ranks:
+        processes = list(ranks.map(run, asked))
+    told = [json.loads(one.stdout.splitlines()[-1]) for one in processes]
     return {name: [(losses, end) for losses, end in (one[name] for one in told)] for name in cases}
 
 
@@ -511,6 +520,7 @@ def test_a_batch_that_ranks_cannot_share_is_refused(
     assert str(refused.value) == why
 
 
+@pytest.mark.usefixtures("forked_ranks")
 def test_a_model_that_ranks_cannot_share_is_refused_by_each_in_one_sentence() -> None:
     result = measured(spec(parallel="pp"))
     assert result.status is Status.UNSUPPORTED
@@ -546,6 +556,7 @@ def test_an_account_of_strong_scaling_is_refused() -> None:
         lead.rounds(asking(spec("nanogpt", scaling="strong"), account=True))
 
 
+@pytest.mark.usefixtures("forked_ranks")
 def test_an_account_finds_a_slow_exchange_and_a_late_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hook that waits in every exchange of gradients is a delay in communication alone; rank 1
     is also late in each step, with exchange and without."""
