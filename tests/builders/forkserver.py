@@ -25,6 +25,7 @@ import threading
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
 REQUEST_B = 2**20
@@ -157,7 +158,8 @@ def _settled(request: dict[str, Any], files: Sequence[int]) -> dict[str, Any]:
     apart = [fcntl.fcntl(file, fcntl.F_DUPFD, max(numbers) + 1) for file in streams]
     for file, number in zip(apart, numbers, strict=True):
         os.dup2(file, number)
-    for number in {*map(int, os.listdir("/proc/self/fd"))} - {*numbers}:
+    open_now = {int(file.name) for file in Path("/proc/self/fd").iterdir()}
+    for number in open_now - {*numbers}:
         with suppress(OSError):  # that of the folder
             os.close(number)
     if request["session"]:

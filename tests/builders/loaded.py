@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from threading import Lock
 from types import SimpleNamespace
 from typing import IO, Any
 
@@ -16,11 +17,15 @@ import pytest
 from builders.forked import Forked, server
 
 
+_STARTING = Lock()
+
+
 def run(
     *words: str, environment: Mapping[str, str], folder: Path, **more: Any
 ) -> subprocess.CompletedProcess[str]:
     """Run ``python -m WORDS`` to its end; ``more`` as `ForkServer.run` has it."""
-    loaded = server("measuring")
+    with _STARTING:
+        loaded = server("measuring")
     return loaded.run(*words, environment=environment, folder=folder, limit_s=240, **more)
 
 

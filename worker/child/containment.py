@@ -9,6 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from pathlib import Path
 
 from worker.child import guard
 from worker.settings import ContainmentSetting
@@ -98,8 +99,8 @@ def obstacle_to_namespaces() -> str:
 @cache
 def _guard() -> str:
     """The guard as a file: compiled, where this process could keep that, it starts sooner."""
-    compiled = guard.__spec__ and guard.__spec__.cached
-    return compiled if compiled and os.path.exists(compiled) else guard.__file__
+    compiled = guard.__spec__.cached if guard.__spec__ else None
+    return compiled if compiled and Path(compiled).exists() else guard.__file__
 
 
 def guarded(

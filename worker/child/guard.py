@@ -130,7 +130,7 @@ def be_first(guard: socket.socket, tasks: int, places: list[str], command: list[
     try:
         check(libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0))
         with suppress(BlockingIOError):
-            guard.setblocking(False)
+            guard.settimeout(0)
             if not guard.recv(1):  # the guard went before the kernel was asked
                 os._exit(1)
         os.setsid()
