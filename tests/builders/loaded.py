@@ -16,7 +16,6 @@ from typing import IO, Any
 import pytest
 from builders.forked import Forked, server
 
-
 _STARTING = Lock()
 
 
