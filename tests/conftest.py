@@ -40,8 +40,11 @@ if TYPE_CHECKING:
 
 LONGEST = (
     "tests/whole/",
+    "tests/worker/test_gang_worker.py",
+    "tests/browser/test_accessibility.py",
+    "tests/benchmarks/test_gangs.py",
+    "tests/chaos/",
     "tests/benchmarks/test_measurement_process.py",
-    "tests/chaos/test_storm.py",
     "tests/cli/test_up.py",
     "tests/corpus/",
     "tests/service/test_description_holds.py",

@@ -8,12 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 import psutil
 import pytest
 import torch
+from builders import loaded
 from builders.measured import a_failure
 
 from benchmarks import lead
@@ -40,7 +43,7 @@ BRIEF = Protocol(
     block_min_s=0.01,
     settle_max_s=0.0,
 )
-PATIENCE_S, SILENT_S = 3.0, 8.0
+PATIENCE_S, SILENT_S = 3.0, 5.0
 SLOW_S = 0.05
 """The delay that the model below puts into each exchange of gradients, or each step of rank 1."""
 MODEL = """
@@ -124,13 +127,19 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
 
+@pytest.fixture
+def forked_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks that need not load torch; the test of a lead that is killed has ranks as they are."""
+    loaded.forked_ranks(monkeypatch)
+
+
 def spec(workload: str = "ganged:build", **axes: str) -> ProcessSpec:
     case = catalog.normalise(Case(workload=workload, axes={**GANG, **axes}))
     return ProcessSpec(case=case, protocol=BRIEF, device="cpu")
 
 
-def measured(asked: ProcessSpec) -> Result:
-    return Result.model_validate_json(lead.measured(asked, PATIENCE_S, SILENT_S))
+def measured(asked: ProcessSpec, silent_s: float = SILENT_S) -> Result:
+    return Result.model_validate_json(lead.measured(asked, PATIENCE_S, silent_s))
 
 
 def ranks_below(pid: int) -> list[psutil.Process]:
@@ -174,6 +183,7 @@ def asking(asked: ProcessSpec, **more: bool) -> ProcessSpec:
     return asked.model_copy(update={"protocol": asked.protocol.model_copy(update=more)})
 
 
+@pytest.mark.usefixtures("forked_ranks")
 def test_two_ranks_give_one_result_that_counts_the_items_of_both(tmp_path: Path) -> None:
     """Passes beside timing are left out, and the result says so."""
     result = measured(asking(spec(), parity=True, profile=True))
@@ -192,6 +202,7 @@ def test_two_ranks_give_one_result_that_counts_the_items_of_both(tmp_path: Path)
     assert not gone_within(tmp_path, 6.0)
 
 
+@pytest.mark.usefixtures("forked_ranks")
 @pytest.mark.parametrize(
     ("fault", "status", "why"),
     [
@@ -247,6 +258,7 @@ def test_a_rank_that_lost_another_is_not_the_reason_though_it_says_so_first(
     assert result.reason.startswith(why)
 
 
+@pytest.mark.usefixtures("forked_ranks")
 @pytest.mark.parametrize("fault", ["hangs", "stops"])
 def test_a_rank_that_hangs_is_named_and_ends_all(
     fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -272,7 +284,7 @@ def test_a_rank_that_is_stopped_before_its_first_sign_is_not_waited_for(
     stops = 'os.environ["RANK"] == "1" and os.kill(os.getpid(), signal.SIGSTOP)'
     (tmp_path / "sitecustomize.py").write_text(f"import os, signal\n{stops}\n")
     began_s = time.monotonic()
-    result = measured(spec())
+    result = measured(spec(), silent_s=2.0)  # that it is stopped is seen, however busy all are
     assert time.monotonic() - began_s < lead.START_S
     assert result.status is Status.TIMEOUT
     assert result.reason.startswith("Rank 1 of 2: It hangs"), result.reason
@@ -381,15 +393,12 @@ def trained(
     folder: Path, world: int, cases: dict[str, dict[str, str]], device: str = "cpu"
 ) -> dict[str, list[Trained]]:
     """Train each case, by one process or by ranks; return what each of them has in the end."""
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", TRAIN, json.dumps([rank, world, str(folder), cases, device])],
-            stdout=subprocess.PIPE,
-        )
-        for rank in range(world)
-    ]
-    printed = [process.communicate(timeout=300)[0] for process in processes]
-    told = [json.loads(one.splitlines()[-1]) for one in printed]
+    (folder / "train.py").write_text(TRAIN)
+    asked = [json.dumps([rank, world, str(folder), cases, device]) for rank in range(world)]
+    run = partial(loaded.run, "train", environment=os.environ, folder=folder)
+    with ThreadPoolExecutor() as ranks:
+        processes = list(ranks.map(run, asked))
+    told = [json.loads(one.stdout.splitlines()[-1]) for one in processes]
     return {name: [(losses, end) for losses, end in (one[name] for one in told)] for name in cases}
 
 
@@ -511,6 +520,7 @@ def test_a_batch_that_ranks_cannot_share_is_refused(
     assert str(refused.value) == why
 
 
+@pytest.mark.usefixtures("forked_ranks")
 def test_a_model_that_ranks_cannot_share_is_refused_by_each_in_one_sentence() -> None:
     result = measured(spec(parallel="pp"))
     assert result.status is Status.UNSUPPORTED
@@ -546,6 +556,7 @@ def test_an_account_of_strong_scaling_is_refused() -> None:
         lead.rounds(asking(spec("nanogpt", scaling="strong"), account=True))
 
 
+@pytest.mark.usefixtures("forked_ranks")
 def test_an_account_finds_a_slow_exchange_and_a_late_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hook that waits in every exchange of gradients is a delay in communication alone; rank 1
     is also late in each step, with exchange and without."""

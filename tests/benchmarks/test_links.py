@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
+from pathlib import Path
+
+from builders import loaded
 
 from benchmarks.contracts import Canary
 
-WORDS = [sys.executable, "-m", "benchmarks.measure.canary", "--device", "cpu"]
+WORDS = ("benchmarks.measure.canary", "--device", "cpu")
 LINKS = {"all_reduce_1mib_b_s", "point_to_point_b_s"}
 
 
 def taken(*more: str) -> Canary:
-    done = subprocess.run([*WORDS, *more], capture_output=True, check=True, timeout=120)
+    done = loaded.run(*WORDS, *more, environment=os.environ, folder=Path.cwd())
+    assert done.returncode == 0, done.stderr
     return Canary.model_validate(json.loads(done.stdout.splitlines()[-1]))
 
 
 def test_links_between_several_devices_are_read_beside_the_first_one() -> None:
-    alone, together = taken(), taken("--beside", "cpu", "cpu")
-    assert together.readings.keys() - alone.readings.keys() == LINKS
+    """A device that cannot be used costs only the readings of the links."""
+    together, without = taken("--beside", "cpu", "cpu"), taken("--beside", "cuda:99")
+    assert "python_s" in without.readings
+    assert together.readings.keys() - without.readings.keys() == LINKS
     assert all(together.readings[name] > 1e6 for name in LINKS)
-
-
-def test_a_device_that_cannot_be_used_costs_only_the_readings_of_the_links() -> None:
-    told = taken("--beside", "cuda:99")
-    assert "python_s" in told.readings
-    assert not LINKS & told.readings.keys()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders import loaded
 from builders.measured import BATCH, a_pass
 
 from benchmarks.__main__ import main as benchmarks_command
@@ -58,24 +59,33 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(
     cache: Path,
     *words: str,
-    spec: ProcessSpec | None = None,
     limit: Callable[[], None] | None = None,
     at: Path | None = None,
     **variables: str,
 ) -> subprocess.CompletedProcess[str]:
-    """Measure what a person would type, or what a worker would write to standard input."""
-    options = ("-",) if spec else (*words, *OPTIONS)
+    """Measure what a person would type."""
     return subprocess.run(
-        [sys.executable, "-m", "benchmarks", *options],
-        input=spec.model_dump_json() if spec else "",
+        [sys.executable, "-m", "benchmarks", *words, *OPTIONS],
         env={**os.environ, "THROUGHLINE_CACHE_DIR": str(cache), **ONE_THREAD, **variables},
         capture_output=True,
         text=True,
         timeout=240,
-        pass_fds=() if spec is None or spec.events_fd is None else (spec.events_fd,),
         preexec_fn=limit,
         cwd=at,
         check=False,
+    )
+
+
+def run_loaded(
+    cache: Path, *words: str, spec: ProcessSpec | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Measure what a person would type, or what a worker would write to standard input."""
+    return loaded.run(
+        *("benchmarks", *(("-",) if spec else (*words, *OPTIONS))),
+        environment={**os.environ, "THROUGHLINE_CACHE_DIR": str(cache)},
+        folder=ROOT,
+        given=spec.model_dump_json().encode() if spec else b"",
+        passed=() if spec is None or spec.events_fd is None else (spec.events_fd,),
     )
 
 
@@ -97,7 +107,7 @@ def result_of(finished: subprocess.CompletedProcess[str]) -> Result:
     ids=["nanogpt", "resnet50", "unet"],
 )
 def test_a_case_is_measured_with_its_loader_and_without(cache: Path, words: str, item: str) -> None:
-    result = result_of(run(cache, *words.split(), SMALL))
+    result = result_of(run_loaded(cache, *words.split(), SMALL))
     assert result.status is Status.OK, result.reason
     assert result.case.preset == "tiny"
     metrics = {sample.metric: sample for sample in result.samples}
@@ -172,7 +182,7 @@ def test_what_a_worker_asks_for_is_told_as_it_goes_and_left_at_timing_below_the_
         "beat": (1e12, 1e12),
         "events_fd": writer,
     }
-    finished = run(cache, spec=ProcessSpec.model_validate(spec))
+    finished = run_loaded(cache, spec=ProcessSpec.model_validate(spec))
     os.close(writer)
     result = result_of(finished)
     assert result.status is Status.OK, result.reason

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
+from builders import loaded
 from builders.example_runs import BRIEF, EXAMPLES, result_of, run
 from torch import Tensor, nn
 
@@ -141,14 +142,22 @@ def plant(project: Path, kernel: str, device: str, wrong: str) -> None:
 def compared(
     tmp_path: Path, kernel: str, device: str, wrong: str = "", axes: tuple[str, ...] = ()
 ) -> tuple[Result, Parity]:
-    """The example measured as its documents say, with that fault planted in its kernel."""
+    """The example measured as its documents say; with a fault planted in its kernel, as a worker
+    does, without the command line."""
     project = tmp_path / "project"
     shutil.copytree(EXAMPLES / "wordmodel", project / "wordmodel")
     if wrong:
         plant(project, kernel, device, wrong)
-    words = ("cli", "bench", f"{WORDMODEL}:tiny", f"kernel={kernel}", *axes, "--protocol")
-    asked = (*words, json.dumps(BRIEF), "--parity", "--json")
-    finished = run(tmp_path / "cache", *asked, at=project, device=device)
+    case = (f"{WORDMODEL}:tiny", f"kernel={kernel}", *axes)
+    cache = tmp_path / "cache"
+    if wrong:
+        words = ("benchmarks", *case, "--protocol", json.dumps(BRIEF | {"parity": True}))
+        environment = {**os.environ, "THROUGHLINE_CACHE_DIR": str(cache)}
+        asked = (*words, "--device", device)
+        finished = loaded.run(*asked, environment=environment, folder=project)
+    else:
+        words = ("cli", "bench", *case, "--protocol", json.dumps(BRIEF), "--parity", "--json")
+        finished = run(cache, *words, at=project, device=device)
     result = result_of(finished)
     assert result.parity is not None, result.reason
     return result, result.parity

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from builders import loaded
 from builders.example_runs import BRIEF, EXAMPLES, result_of, run
 from pydantic import ValidationError
 
@@ -179,8 +181,9 @@ def test_what_a_model_prints_or_leaves_running_neither_spoils_nor_holds_the_resu
     tmp_path: Path,
 ) -> None:
     (tmp_path / "noisy.py").write_text(NOISY + BARE)
-    words = ("benchmarks", "noisy:build", "--protocol", json.dumps(BRIEF))
-    finished = run(tmp_path / "cache", *words, at=tmp_path)
+    words = ("benchmarks", "noisy:build", "--protocol", json.dumps(BRIEF), "--device", "cpu")
+    cache = {"THROUGHLINE_CACHE_DIR": str(tmp_path / "cache")}
+    finished = loaded.run(*words, environment={**os.environ, **cache}, folder=tmp_path)
     assert result_of(finished).status is Status.OK
     assert len(finished.stdout.splitlines()) == 1
     assert "a tool says this" in finished.stderr

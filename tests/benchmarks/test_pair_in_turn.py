@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import os
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 from statistics import fmean
 
 import pytest
+from builders import loaded
 
 from benchmarks.contracts import (
     Case,
@@ -247,19 +248,20 @@ STARTED = {True: {"started_ahead"}, False: {"interpreter", "import"}}
 def test_two_processes_measure_in_turn() -> None:
     """Their windows do not overlap, both tell as many, and how they were started."""
     ends = socket.socketpair()
-    running = [
-        _begin(end, ProcessSpec(
+    specs = [
+        ProcessSpec(
             case=Case(workload="nanogpt", preset="tiny", axes={"batch": "1"}),
             protocol=Protocol(warmup_min_steps=2, warmup_min_s=0.1),
             device="cpu",
             duet=DuetSide(socket_fd=end.fileno(), first=place == 0, turns=4, turn_s=0.05),
-        ), ahead=ahead)
-        for place, (end, ahead) in enumerate(zip(ends, STARTED, strict=True))
-    ]  # fmt: skip
+        )
+        for place, end in enumerate(ends)
+    ]
+    with ThreadPoolExecutor() as both:
+        outs = list(both.map(_measured, specs, STARTED))
     for end in ends:
         end.close()
-    outs = [process.communicate(timeout=120) for process in running]
-    one, other = (Result.model_validate_json(out.splitlines()[-1]) for out, _ in outs)
+    one, other = (Result.model_validate_json(out.stdout.splitlines()[-1]) for out in outs)
     assert (one.status, other.status) == (Status.OK, Status.OK), outs
     assert len(one.turns) == len(other.turns) == 4
     spans = sorted((turn.window.start_s, turn.window.end_s) for turn in (*one.turns, *other.turns))
@@ -271,19 +273,13 @@ def test_two_processes_measure_in_turn() -> None:
     assert {sample.metric for sample in one.samples} == {"throughput", "step_time", "peak_memory"}
 
 
-def _begin(end: socket.socket, spec: ProcessSpec, *, ahead: bool) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks", "-", *(("--ahead", "2") if ahead else ())],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        pass_fds=(end.fileno(),),
+def _measured(spec: ProcessSpec, ahead: bool) -> subprocess.CompletedProcess[str]:
+    assert spec.duet is not None
+    waited = f"{time.monotonic()}\n" if ahead else ""
+    return loaded.run(
+        *("benchmarks", "-", *(("--ahead", "2") if ahead else ())),
+        environment=os.environ,
+        folder=Path.cwd(),
+        given=f"{waited}{spec.model_dump_json(exclude_none=True)}".encode(),
+        passed=(spec.duet.socket_fd,),
     )
-    assert process.stdin is not None
-    if ahead:
-        process.stdin.write(f"{time.monotonic()}\n".encode())
-    process.stdin.write(json.dumps(spec.model_dump(mode="json", exclude_none=True)).encode())
-    process.stdin.close()
-    process.stdin = None
-    return process

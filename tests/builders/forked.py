@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -86,18 +86,24 @@ class ForkServer:
         stderr: IO[bytes] | IO[str],
         stdin: IO[bytes] | None = None,
         session: bool = False,
+        group: int | None = None,
+        passed: Sequence[int] = (),
     ) -> Forked:
-        """Start a module with arguments; ``session``: in one of its own."""
+        """Start a module with arguments; ``session``: in one of its own; ``group``: in a process
+        group, with 0 in one of its own; ``passed``: descriptors that it gets under their numbers.
+        """
         mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         request = {
             "words": words,
             "folder": str(folder),
             "environment": dict(environment),
             "session": session,
+            "group": group,
+            "passed": list(passed),
         }
         with its, Path(os.devnull).open("rb") as nothing:
             streams = (stdin or nothing, stdout, stderr, its)
-            files = [stream.fileno() for stream in streams]
+            files = [*(stream.fileno() for stream in streams), *passed]
             socket.send_fds(self._asking, [json.dumps(request).encode()], files)
             return Forked(mine, words)
 
@@ -108,6 +114,7 @@ class ForkServer:
         environment: Mapping[str, str],
         limit_s: float,
         given: bytes = b"",
+        passed: Sequence[int] = (),
     ) -> subprocess.CompletedProcess[str]:
         """Run a module to its end, with ``given`` as its standard input."""
         with ExitStack() as open_files:
@@ -117,7 +124,9 @@ class ForkServer:
             stdin.write(given)
             stdin.seek(0)
             streams: Any = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
-            process = self.start(*words, folder=folder, environment=environment, **streams)
+            process = self.start(
+                *words, folder=folder, environment=environment, passed=passed, **streams
+            )
             try:
                 code = process.wait(limit_s)
             finally:
@@ -132,14 +141,14 @@ def _read(file: IO[bytes]) -> str:
 
 
 @cache
-def server() -> ForkServer:
-    """The fork server of this process; it ends with it."""
+def server(kind: str = "programs") -> ForkServer:
+    """The fork server of this process for one kind of programs; it ends with it."""
     mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("THROUGHLINE_")}
     environment |= {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
     with its:
         process = subprocess.Popen(
-            [sys.executable, "-m", "builders.forkserver", str(its.fileno())],
+            [sys.executable, "-m", "builders.forkserver", str(its.fileno()), kind],
             cwd=ROOT,
             env=environment,
             stdin=subprocess.DEVNULL,

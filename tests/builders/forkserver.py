@@ -1,13 +1,16 @@
-"""``python -m builders.forkserver FD``: starts our programs by forking, with everything imported.
+"""``python -m builders.forkserver FD KIND``: starts processes by forking, with everything imported.
 
-To start Python and import the service costs two seconds of a processor, hundreds of times in a
-run; to fork costs a hundredth of that. A forked program is a process like any other: it has its
-own arguments, environment, folder, pipes and end. `builders.forked` asks for them.
+KIND is ``programs``, for the command line, the service and the worker, or ``measuring``, for what a
+job starts. To start Python and import the service costs two seconds of a processor, and so does
+torch, hundreds of times in a run; to fork costs a hundredth of that. A forked program is a process
+like any other: it has its own arguments, environment, folder, pipes and end. `builders.forked` asks
+for them.
 """
 
 from __future__ import annotations
 
 import atexit
+import fcntl
 import functools
 import gc
 import importlib
@@ -22,14 +25,11 @@ import threading
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
-import typer.main
-from builders import certificates_once, undelayed, unsynced
-
-import cli.main
-
 REQUEST_B = 2**20
+MOST_FILES = 16
 IMPORTED = ("service.__main__", "service.app", "worker.__main__", "alembic.command")
 """Beside everything of the command line. Nothing here imports torch."""
 
@@ -45,6 +45,20 @@ class Become(BaseException):
 def main() -> None:
     """Fork until the other side is gone; in a forked process, run what was asked for."""
     gc.disable()
+    {"programs": _load_programs, "measuring": _load_measuring}[sys.argv[2]]()
+    gc.freeze()
+    gc.enable()
+    request = _serve(socket.socket(fileno=int(sys.argv[1])))
+    if request is not None:
+        os._exit(_ended(request))
+
+
+def _load_programs() -> None:
+    import typer.main
+    from builders import certificates_once, undelayed, unsynced
+
+    import cli.main
+
     for module in pkgutil.walk_packages(cli.__path__, "cli."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
@@ -55,11 +69,13 @@ def main() -> None:
     certificates_once.apply()
     typer.main.get_command = functools.cache(typer.main.get_command)
     typer.main.get_command(cli.main.app)
-    gc.freeze()
-    gc.enable()
-    request = _serve(socket.socket(fileno=int(sys.argv[1])))
-    if request is not None:
-        os._exit(_ended(request))
+
+
+def _load_measuring() -> None:
+    import benchmarks.__main__
+
+    benchmarks.__main__._load()
+    gc.disable()
 
 
 def _ended(request: dict[str, Any]) -> int:
@@ -88,43 +104,64 @@ def _serve(asking: socket.socket) -> dict[str, Any] | None:
     """In this process None, at the end; in each forked one what it is to run."""
     running: dict[int, tuple[int, int]] = {}
     """By a descriptor of the process: its id, and where its end is said."""
+    ended: dict[int, int] = {}
+    """By where its end was said: a process that nobody has waited for yet."""
     events = select.poll()
     events.register(asking, select.POLLIN)
     while True:
         for ready, _ in events.poll():
             if ready in running:
                 events.unregister(ready)
-                _reap(ready, *running.pop(ready))
+                pid, status = running.pop(ready)
+                _tell_end(ready, status)
+                ended[status] = pid
+                events.register(status, select.POLLHUP)
                 continue
-            request, files, _, _ = socket.recv_fds(asking, REQUEST_B, 4)
+            if ready in ended:
+                events.unregister(ready)
+                os.close(ready)
+                os.waitpid(ended.pop(ready), 0)
+                continue
+            request, files, _, _ = socket.recv_fds(asking, REQUEST_B, MOST_FILES)
             if not request:
                 return None
+            asked = json.loads(request)
             pid = os.fork()
             if pid == 0:
                 asking.detach()
-                return _settled(json.loads(request), files)
-            *outputs, status = files
-            for file in outputs:
+                return _settled(asked, files)
+            if asked["group"] is not None:
+                os.setpgid(pid, asked["group"])
+            status = files.pop(3)
+            for file in files:
                 os.close(file)
             os.write(status, str(pid).encode())
-            ended = os.pidfd_open(pid)
-            running[ended] = pid, status
-            events.register(ended, select.POLLIN)
+            end = os.pidfd_open(pid)
+            running[end] = pid, status
+            events.register(end, select.POLLIN)
 
 
-def _reap(ended: int, pid: int, status: int) -> None:
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+def _tell_end(end: int, status: int) -> None:
+    """Say how it ended, and leave it to be waited for, as whoever started it may look at it."""
+    how = os.waitid(os.P_PIDFD, end, os.WEXITED | os.WNOWAIT)
+    assert how is not None
+    code = how.si_status if how.si_code == os.CLD_EXITED else -how.si_status
     with suppress(OSError):  # nobody may wait for it any more
         os.write(status, str(code).encode())
-    os.close(status)
-    os.close(ended)
+    os.close(end)
 
 
 def _settled(request: dict[str, Any], files: Sequence[int]) -> dict[str, Any]:
     """Give a forked process the surroundings of one that was started."""
-    for number in range(3):
-        os.dup2(files[number], number)
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    numbers = [0, 1, 2, *request["passed"]]
+    streams = [*files[:3], *files[4:]]
+    apart = [fcntl.fcntl(file, fcntl.F_DUPFD, max(numbers) + 1) for file in streams]
+    for file, number in zip(apart, numbers, strict=True):
+        os.dup2(file, number)
+    open_now = {int(file.name) for file in Path("/proc/self/fd").iterdir()}
+    for number in open_now - {*numbers}:
+        with suppress(OSError):  # that of the folder
+            os.close(number)
     if request["session"]:
         os.setsid()
     os.chdir(request["folder"])
@@ -140,6 +177,10 @@ def _become(_path: str, words: Sequence[str], environment: dict[str, str]) -> No
 def _run(request: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
+    places = request["environment"].get("PYTHONPATH", "").split(os.pathsep)
+    if "PYTHONSAFEPATH" not in request["environment"]:
+        places.insert(0, request["folder"])
+    sys.path[:0] = filter(None, places)
     module, *sys.argv[1:] = request["words"]
     sys.modules.pop(f"{module}.__main__", None)  # imported for what it imports
     runpy.run_module(module, run_name="__main__", alter_sys=True)

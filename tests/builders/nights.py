@@ -6,7 +6,7 @@ Jobs travel through the real queue; only what a measurement says is made up.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -56,6 +56,7 @@ def name_of(number: int) -> str:
 
 PROCESSES = 3
 """Of a case in a night; they come in one result, which costs a third of one result each."""
+METRICS = ("throughput", "step_time", "peak_memory")
 
 
 @dataclass
@@ -73,6 +74,8 @@ class Team:
     """Suspicions that may be measured again in a day."""
     cases: Sequence[Case] = field(kw_only=True)
     factor: Factor = lambda _spec, _worker, _metric: 1.0
+    metrics: Collection[str] = METRICS
+    """What a result has; each costs what a history of its own does."""
     gpus: Mapping[str, str] = field(default_factory=dict)
     """The GPU of each worker, where they differ: each of them then has every night for itself."""
     measured: int = 0
@@ -175,7 +178,9 @@ class Team:
                 | self.facts(self.night_now)
             ),
             samples=tuple(
-                _times(sample, self.factor(spec, worker, sample.metric)) for sample in samples
+                _times(sample, self.factor(spec, worker, sample.metric))
+                for sample in samples
+                if sample.metric in self.metrics
             ),
         )
 

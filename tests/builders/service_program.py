@@ -13,9 +13,11 @@ Program = Forked
 
 
 def run(*arguments: str, **settings: str) -> Program:
-    """Start it, its settings named without ``THROUGHLINE_``; by default it asks for no tokens."""
+    """Start it, its settings named without ``THROUGHLINE_``; by default it asks for no tokens, and
+    starts no analysis.
+    """
     environment = {k: v for k, v in os.environ.items() if not k.startswith("THROUGHLINE_")}
-    settings.setdefault("ACCESS", "open")
+    settings = {"ACCESS": "open", "ROLE": "web"} | settings
     settings = {f"THROUGHLINE_{name}": value for name, value in settings.items()}
     reading, writing = os.pipe()
     with os.fdopen(writing, "wb") as said, Path(os.devnull).open("wb") as nowhere:

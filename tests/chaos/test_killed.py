@@ -14,6 +14,7 @@ from trials.chaos.replica import environment
 from worker.child.containment import Containment, obstacle_to_namespaces
 
 KILLS = 4
+"""Other tests keep the processors busy; in `make chaos` processes of its own do."""
 EASED_S = 5 * PROMISED_S
 """On a machine under load; `make chaos` holds the promise itself."""
 
@@ -26,7 +27,7 @@ def test_nothing_outlives_a_worker_that_is_killed_at_any_moment(
     if containment is Containment.PID_NAMESPACE and (why := obstacle_to_namespaces()):
         pytest.skip(f"no PID namespace can be had here: {why}")
     command = [sys.executable, "-m", "trials.chaos.killed", containment.value]
-    told = ["--kills", str(KILLS), "--load", "2", "--within-s", "1.5"]
+    told = ["--kills", str(KILLS), "--load", "0", "--within-s", "1.5"]
     done = subprocess.run(
         [*command, *told], env=environment(), capture_output=True, text=True, check=False
     )

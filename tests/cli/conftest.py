@@ -29,6 +29,7 @@ def environment_in() -> Callable[[Path], dict[str, str]]:
             "THROUGHLINE_STATE_DIR": str(folder / "state"),
             "THROUGHLINE_CHILD_COMMAND": f'["{sys.executable}", "{script}"]',
             "THROUGHLINE_CANARY_EVERY_S": "0",
+            "THROUGHLINE_ROLE": "web",  # a process for analysis imports as much as the service
             "THROUGHLINE_CACHE_DIR": str(folder / "cache"),
             "THROUGHLINE_URL": NO_ONE,
         }

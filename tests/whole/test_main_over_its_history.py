@@ -59,6 +59,7 @@ BETWEEN = [SLOW, GOOD + 1, SLOW - 1, SLOW, SLOW - 1]
 crashes."""
 HEADS = (*range(1, 6), *range(7, GOOD + 1), CRASHING, UNBUILDABLE, *range(BAD, COMMITS + 1))
 """Where main is night by night: of what is pushed in a day only the newest commit is measured."""
+SERVICE = {"ROLE": "all", "SWEEP_S": "0.2", "BACKFILL": "100"}
 LIMIT_S = 240.0
 """Longest wait for anything, on a busy machine."""
 WORKER = """
@@ -194,7 +195,7 @@ def team(tmp_path: Path, sqlite_url: str) -> Iterator[Team]:
     history.push(0)
     database = Database(sqlite_url)
     with (
-        service_program.serving(sqlite_url, SWEEP_S="0.2", BACKFILL="100") as (address, _),
+        service_program.serving(sqlite_url, **SERVICE) as (address, _),
         httpx2.Client(base_url=f"{address}/api/v1", timeout=30) as client,
         working(tmp_path, address, history.origin),
     ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+from pathlib import Path
 
 import psutil
 import pytest
@@ -24,7 +25,11 @@ from worker.settings import Settings
 from worker.startup import introduce
 from worker.state_dir import Occupied
 
+ROOT = Path(__file__).parents[2]
 GANG = {"gpus": "2", "parallel": "ddp"}
+SMALL = "trials.chaos.two_layers"
+"""A model whose ranks take no longer than they have to."""
+REAL = {"child_command": (), "gpus": "0,1", "silence_s": 60.0, "data_root": None, "models": SMALL}
 BRIEF = {
     "warmup_min_steps": 4,
     "warmup_min_s": 0.05,
@@ -42,8 +47,7 @@ ENDLESS = BRIEF | {"window_min_s": 500.0, "window_max_s": 600.0, "window_max_blo
 
 
 def gang(**more: object) -> dict[str, object]:
-    axes = {**GANG, "batch": "2"}
-    return {"case": {"workload": "nanogpt", "preset": "tiny", "axes": axes}, **more}
+    return {"case": {"workload": f"{SMALL}:build", "preset": "tiny", "axes": GANG}, **more}
 
 
 def test_a_gangs_job_goes_only_to_a_worker_that_offers_as_many_gpus(real, worker, submit, acting):  # noqa: F811
@@ -53,7 +57,7 @@ def test_a_gangs_job_goes_only_to_a_worker_that_offers_as_many_gpus(real, worker
         eventually(lambda: state_of(real, single) == "succeeded")
     assert state_of(real, of_two) == "queued"
     another = submit()
-    with worker(child_command=acting("ok"), gpus="0,1", worker_name="w2"):
+    with worker(child_command=acting("ok"), gpus="0,1", worker_name="w2", models=SMALL):
         eventually(lambda: state_of(real, of_two) == "succeeded")
         eventually(lambda: state_of(real, another) == "succeeded")
     assert state_of(real, of_four) == "queued"
@@ -82,12 +86,14 @@ def _environment(process: psutil.Process) -> dict[str, str]:
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """For each rank: there are as many as cores."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
 
 
 @pytest.mark.usefixtures("one_thread")
 def test_a_gang_is_measured_for_a_service_contained_as_others_are(real, worker, submit):  # noqa: F811
     job = submit(**gang(protocol=BRIEF))
-    with worker(child_command=(), gpus="0,1", silence_s=60.0, data_root=None):
+    with worker(**REAL):
         eventually(lambda: state_of(real, job) in ("succeeded", "failed"), 150)
     (result,) = real.get("/results").json()["items"]
     assert result["status"] == "ok", result["reason"]
@@ -100,7 +106,7 @@ def test_a_gang_is_measured_for_a_service_contained_as_others_are(real, worker, 
 @pytest.mark.parametrize("whom", ["a rank", "the lead"])
 def test_a_gang_that_is_struck_leaves_no_rank_and_no_half_result(real, worker, submit, whom):  # noqa: F811
     job = submit(**gang(protocol=ENDLESS))
-    with worker(child_command=(), gpus="0,1", silence_s=60.0, data_root=None):
+    with worker(**REAL):
         eventually(lambda: phase_of(real, job) == "full", 150)
         second = next(one for one in ranks() if _environment(one)["RANK"] == "1")
         os.kill(second.pid if whom == "a rank" else second.ppid(), signal.SIGKILL)

@@ -2,7 +2,7 @@
 
 ``guard.py PARENT_PID CONTAINMENT TASKS [hide=PATH | keep=PATH | gives_way] ... -- COMMAND ...``.
 Run as a file, so that it needs no package on the path; it sleeps in the kernel while the child
-measures.
+measures. It imports little: one stands before each command of git, which takes a millisecond.
 
 ``process_group``: the guard is a subreaper, so whatever the child starts stays below it, in other
 sessions too. When the child ends, or the worker dies, it kills all of that.
@@ -20,13 +20,15 @@ import fcntl
 import os
 import resource
 import signal
-import socket
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
-from typing import NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterator
+    from typing import NoReturn
 
 CANNOT_START = 127
 """As a shell says it."""
@@ -93,6 +95,8 @@ def in_namespace(parent: int, tasks: int, places: list[str], command: list[str])
     check(libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0))
     if os.getppid() != parent:  # it went before the kernel was asked
         sys.exit(1)
+    import socket  # noqa: PLC0415 - a group needs none
+
     mine, theirs = socket.socketpair()
     fcntl.fcntl(mine, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(mine, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
@@ -113,9 +117,9 @@ def unshare_pids() -> None:
     if libc.unshare(CLONE_NEWPID) == 0:
         return
     check(libc.unshare(CLONE_NEWUSER | CLONE_NEWPID))
-    Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
-    Path("/proc/self/uid_map").write_text(f"{user} {user} 1", encoding="ascii")
-    Path("/proc/self/gid_map").write_text(f"{group} {group} 1", encoding="ascii")
+    write("/proc/self/setgroups", "deny")
+    write("/proc/self/uid_map", f"{user} {user} 1")
+    write("/proc/self/gid_map", f"{group} {group} 1")
 
 
 def be_first(guard: socket.socket, tasks: int, places: list[str], command: list[str]) -> NoReturn:
@@ -126,7 +130,8 @@ def be_first(guard: socket.socket, tasks: int, places: list[str], command: list[
     try:
         check(libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0))
         with suppress(BlockingIOError):
-            if not guard.recv(1, socket.MSG_DONTWAIT):  # the guard went before the kernel was asked
+            guard.settimeout(0)
+            if not guard.recv(1):  # the guard went before the kernel was asked
                 os._exit(1)
         os.setsid()
         mount_proc()
@@ -157,7 +162,7 @@ def mount_proc() -> None:
 
 def mount_points() -> list[bytes]:
     """Return the paths of all mounts, as this process reaches them."""
-    lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    lines = read("/proc/self/mountinfo").splitlines()
     # The fifth field; the kernel writes blanks and backslashes as three octal digits.
     return [line.split()[4].decode("unicode_escape").encode("latin-1") for line in lines]
 
@@ -216,7 +221,7 @@ def limit_tasks(tasks: int) -> None:
         return
     with suppress(OSError):
         limit = str(max(tasks, FEWEST_TASKS))
-        Path("/proc/sys/kernel/pid_max").write_text(limit, encoding="ascii")
+        write("/proc/sys/kernel/pid_max", limit)
 
 
 def become(command: list[str], parent: int) -> NoReturn:
@@ -227,7 +232,7 @@ def become(command: list[str], parent: int) -> NoReturn:
             os._exit(1)
         os.setsid()
         keep_niceness()
-        Path("/proc/self/oom_score_adj").write_text(str(FIRST_TO_DIE), encoding="ascii")
+        write("/proc/self/oom_score_adj", str(FIRST_TO_DIE))
         for number in IGNORED_BY_PYTHON:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, AWAITED)
@@ -240,7 +245,7 @@ def keep_niceness() -> None:
     """Let this process's niceness count beside other sessions too: Linux may group by session."""
     if (niceness := os.getpriority(os.PRIO_PROCESS, 0)) > 0:
         with suppress(OSError):
-            Path("/proc/self/autogroup").write_text(str(niceness), encoding="ascii")
+            write("/proc/self/autogroup", str(niceness))
 
 
 def await_child(child: int, parent: int) -> int:
@@ -296,14 +301,14 @@ def end_descendants() -> None:
     """Kill all descendants of this process, which inherits orphans."""
     give_up_at = time.monotonic() + STUCK_S
     while time.monotonic() < give_up_at:
-        for pid in descendants():
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:  # no child, so no descendant either
             return
+        for pid in descendants():
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
         time.sleep(0.002)
 
 
@@ -313,7 +318,7 @@ def descendants() -> set[int]:
     for name in os.listdir("/proc"):  # noqa: PTH208
         with suppress(OSError):
             if name.isdecimal():
-                raw = Path(f"/proc/{name}/stat").read_bytes()
+                raw = read(f"/proc/{name}/stat")
                 # The command name stands in brackets and may itself hold spaces and brackets.
                 parents[int(name)] = int(raw[raw.rindex(b")") + 2 :].split()[1])
     family = {os.getpid()}
@@ -347,6 +352,18 @@ def refuse(sentence: str) -> NoReturn:
     """End because the command could not be started."""
     os.write(2, sentence.encode() + b"\n")
     os._exit(CANNOT_START)
+
+
+def read(path: str) -> bytes:
+    """Return the content of a file of the kernel."""
+    with open(path, "rb") as file:  # noqa: PTH123
+        return file.read()
+
+
+def write(path: str, text: str) -> None:
+    """Write to a file of the kernel."""
+    with open(path, "w", encoding="ascii") as file:  # noqa: PTH123
+        file.write(text)
 
 
 def check(answer: int) -> None:

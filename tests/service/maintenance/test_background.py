@@ -33,7 +33,7 @@ from service.models import FindingRow
 from service.settings import Settings
 
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
-QUICK = {"SWEEP_S": "0.1", "CONFIRMATIONS": "0"}
+QUICK = {"ROLE": "all", "SWEEP_S": "0.1", "CONFIRMATIONS": "0"}
 
 
 @contextmanager
@@ -156,7 +156,7 @@ def test_a_database_that_cannot_be_used_is_said_in_one_sentence() -> None:
 
 
 def test_a_replica_that_only_serves_starts_none(sqlite_url: str) -> None:
-    with serving(sqlite_url, ROLE="web", **QUICK) as (address, process):
+    with serving(sqlite_url, **QUICK | {"ROLE": "web"}) as (address, process):
         assert httpx2.get(f"{address}/api/v1/health").json()["analysis"] == "elsewhere"
         assert children(process) == []
 
