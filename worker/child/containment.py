@@ -8,8 +8,6 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
-from pathlib import Path
 
 from worker.child import guard
 from worker.settings import ContainmentSetting
@@ -96,13 +94,6 @@ def obstacle_to_namespaces() -> str:
     return tried.stderr.strip() or f"the trial ended with {tried.returncode}"
 
 
-@cache
-def _guard() -> str:
-    """The guard as a file: compiled, where this process could keep that, it starts sooner."""
-    compiled = guard.__spec__.cached if guard.__spec__ else None
-    return compiled if compiled and Path(compiled).exists() else guard.__file__
-
-
 def guarded(
     containment: Containment, tasks: int, hidden: Hidden | None = None, *, gives_way: bool = False
 ) -> tuple[str, ...]:
@@ -112,7 +103,7 @@ def guarded(
     files that the command must not see, where it has a namespace. What ``gives_way`` gets the
     processor only when nobody else wants it.
     """
-    interpreter = (sys.executable, "-I", "-S", _guard())
+    interpreter = (sys.executable, "-I", "-S", guard.__file__)
     places = hidden.arguments if hidden is not None else ()
     way = (guard.GIVES_WAY,) if gives_way else ()
     return *interpreter, str(os.getpid()), containment.value, str(tasks), *places, *way, "--"
