@@ -91,11 +91,13 @@ class Nights:
         self._send("POST", "/submissions", request)
 
     def _work(self) -> int:
-        """Let the workers take turns until the queue is empty; how many jobs they did."""
+        """Let the workers take turns until the queue is empty; how many jobs they did.
+
+        One without work goes on asking, or the service would take it for gone.
+        """
         before = self.jobs
-        waiting = list(self.fleet.nodes)
-        while waiting:
-            waiting = [worker for worker in waiting if self._one(worker)]
+        while sum(self._one(worker) for worker in self.fleet.nodes):
+            pass
         return self.jobs - before
 
     def _one(self, worker: str) -> bool:
