@@ -8,13 +8,17 @@ before the suspicious one count: an offset seen from both sides would hold a par
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from statistics import median
+from itertools import islice
+from statistics import fmean, median
 from typing import Self
+
+from scipy.special import ndtr, stdtrit
 
 from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Direction
@@ -26,7 +30,7 @@ from service.findings import rules
 from service.findings.rules import AlreadyReported, PendingShift
 from service.findings.thresholds import NEVER
 from service.history.series_history import EDGE, RecentPoint, RecentPoints, SeriesHistory
-from service.history.slow_workers import SlowPeriods, of_well_workers
+from service.history.slow_workers import SlowPeriods, by_ill, of_well_workers
 from service.models import ConfirmationRow
 from service.schemas.series import SeriesName
 
@@ -144,9 +148,10 @@ NEWEST = 3
 """Points at the end that may be suspicious by themselves; older ones had their chance."""
 LEVEL_POINTS = 30
 """Points before a change that say what was expected."""
-CLEAR_OF_YOUNG = 4.0
+CLEAR_OF_YOUNG = 3.75
 """Standard deviations from a level of fewer than `LEAST_POINTS` points from which what follows it
-is measured again: with less, an unlucky first point looks like another level."""
+is measured again: with less, an unlucky first point looks like another level. By Student's t, so
+four of a noise that sixty points tell, and five where only sixteen do."""
 LEAST_SCALE = 1e-4
 """Noise, as a share, below which all changes are equally clear, such as that of a memory size."""
 
@@ -179,7 +184,7 @@ def suspicions(
         and change.id not in covered.changes
         and not _near(change.change.index, shifts)
     }
-    surprises = _surprises(history, since, covered)
+    surprises = _surprises(history, since, covered, ill)
     # A change may be placed too late. One that is placed too early leaves no surprise behind it.
     places |= {index: None for index in surprises if not _before(index, known)}
     sound = {index for index in known if not rules.beside_ill(tail, index, ill)}
@@ -189,14 +194,15 @@ def suspicions(
         for index, change_id in sorted(places.items())
     )
     rises = {change.id: change.change.effect > 0 for change in analysis.changes}
-    return [
-        replace(row, clarity=abs(row.effect) / max(scale, LEAST_SCALE))
-        for row in rows
-        if row is not None
-        and rules.worth_telling(row.effect, least)
+    found: dict[str, Suspicion] = {}
+    for row in rows:
+        if row is None or not rules.worth_telling(row.effect, least):
+            continue
         # Without what slow workers measured a change may be none, or another one.
-        and rises.get(row.change_id or "", row.effect > 0) == (row.effect > 0)
-    ]
+        if rises.get(row.change_id or "", row.effect > 0) == (row.effect > 0):
+            clarity = abs(row.effect) / max(scale, LEAST_SCALE)
+            found.setdefault(row.first_bad, replace(row, clarity=clarity))
+    return list(found.values())
 
 
 def _near(index: int, places: Iterable[int]) -> bool:
@@ -207,22 +213,44 @@ def _before(index: int, places: Iterable[int]) -> bool:
     return any(0 <= known - index <= EDGE for known in places)
 
 
-def _surprises(history: SeriesHistory, since: datetime, covered: AlreadyReported) -> Iterator[int]:
+def _surprises(
+    history: SeriesHistory, since: datetime, covered: AlreadyReported, ill: SlowPeriods
+) -> Sequence[int]:
     tail = history.recent
-    changes = (change.change for change in history.analysis.changes)
+    changes = (
+        change.change
+        for change in history.analysis.changes
+        if change.id in covered.changes or not rules.beside_ill(tail, change.change.index, ill)
+    )
     shown = [PendingShift(one.index, one.before, one.after) for one in changes]
     known = [shift for shift in [*shown, *covered.shifts] if min(shift.before, shift.after) > 0]
-    for at in range(max(1, len(tail.points) - NEWEST), len(tail.points)):
-        if tail.points[at].revision_at >= since and _surprised(tail, at, known):
-            yield tail.first + at
+    count = len(tail.points)
+    newest = range(max(1, count - NEWEST), count)
+    alone = [
+        at
+        for at in newest
+        if tail.points[at].revision_at >= since and _surprised(tail, at, at + 1, known, ill)
+    ]
+    if alone or not count or tail.points[-1].revision_at < since:
+        return [tail.first + at for at in alone]
+    together = (at for at in reversed(newest[:-1]) if _surprised(tail, at, count, known, ill))
+    return [tail.first + at for at in islice(together, 1)]
 
 
-def _surprised(tail: RecentPoints, at: int, known: Iterable[PendingShift]) -> bool:
-    """Return True if a point is surprising, both as it is and with young changes undone.
+def _surprised(
+    tail: RecentPoints, at: int, end: int, known: Iterable[PendingShift], ill: SlowPeriods
+) -> bool:
+    """Return True if some points are surprising, both as they are and with young changes undone.
 
-    Changes are young that have too few points yet to say what is expected after them.
+    They are those from ``at`` to ``end``, by their mean: what noise hides in one, two show. What
+    slow workers measured does not count. Changes are young that have too few points yet to say what
+    is expected after them.
     """
-    point, index = tail.points[at], tail.first + at
+    index = tail.first + at
+    news = [place for place in range(at, end) if not by_ill(tail.points[place], ill)]
+    if not news:
+        return False
+    workers = [tail.points[place].worker for place in news]
     earlier = [shift for shift in known if tail.first < shift.index <= index]
     settled = {
         shift.index - tail.first: confirmed(shift.after - shift.before)
@@ -231,37 +259,45 @@ def _surprised(tail: RecentPoints, at: int, known: Iterable[PendingShift]) -> bo
     }
     young = [shift for shift in earlier if index - shift.index < LEAST_POINTS]
     begun = min((shift.index - tail.first for shift in young), default=at)
-    values = [one.value for one in tail.points[: at + 1]]
-    as_it_is = _expected(tail, values[:begun], settled, point.worker)
-    if as_it_is is None or not as_it_is.surprised_by(point.value):
+    values = [one.value for one in tail.points[:end]]
+    as_it_is = _expected(tail, values[:begun], settled, workers, ill)
+    if as_it_is is None or not as_it_is.surprised_by(fmean(values[place] for place in news)):
         return False
     if not young:
         return True
     for shift in young:
         place = shift.index - tail.first
         values[place:] = [value * shift.before / shift.after for value in values[place:]]
-    expected = _expected(tail, values[:at], settled, point.worker)
+    expected = _expected(tail, values[:at], settled, workers, ill)
     since = index - max(shift.index for shift in young)
     if expected is not None and since:
         expected = expected.after(since)
-    return expected is not None and expected.surprised_by(values[at])
+    return expected is not None and expected.surprised_by(fmean(values[place] for place in news))
 
 
 def _expected(
-    tail: RecentPoints, values: Sequence[float], settled: Supports, worker: str
+    tail: RecentPoints,
+    values: Sequence[float],
+    settled: Supports,
+    following: Sequence[str],
+    ill: SlowPeriods,
 ) -> Expectation | None:
-    """Give what a worker was expected to measure after the first points of a series.
+    """Give what ``following`` workers were expected to measure after the first points of a series.
 
-    ``values`` are theirs. None if they cannot be analysed, or the level is too young.
+    ``values`` are theirs; those of slow workers do not count, which would widen the range for as
+    long as they are remembered. None if the rest cannot be analysed, or the level is too young.
     """
-    workers = [point.worker for point in tail.points[: len(values)]]
+    points = tail.points[: len(values)]
+    well = [at for at, point in enumerate(points) if not by_ill(point, ill)]
+    settled = {bisect_left(well, place): known for place, known in settled.items()}
+    workers = [points[at].worker for at in well]
     try:
-        history = History.of(values, tail.direction, workers)
+        history = History.of([values[at] for at in well], tail.direction, workers)
     except Refused:
         return None
     names = history.group_names
-    group = names.index(worker) if worker in names else None
-    return expectation(history, settled, group)
+    groups = [names.index(worker) if worker in names else None for worker in following]
+    return expectation(history, settled, groups)
 
 
 def points_before(tail: RecentPoints, index: int, known: Iterable[int]) -> Sequence[RecentPoint]:
@@ -288,7 +324,7 @@ def _suspicion(
     end = min((place for place in known if place > index), default=tail.first + len(tail.points))
     earlier = of_well_workers(points_before(tail, index, known), ill)
     later = of_well_workers(tail.points[max(0, at) : end - tail.first], ill)
-    if not earlier or not later or later[0].revision == earlier[-1].revision:
+    if not earlier or not later or not _take_back_revision(earlier, later):
         return None
     usual = _baseline(history, earlier)
     before = usual.level
@@ -303,11 +339,13 @@ def _suspicion(
     while (stayed := _still_before(later, usual, after)) and len(stayed) < len(later):
         earlier += stayed  # the change was placed too early
         later = later[len(stayed) :]
+        after = median(usual.alike(point.worker, point.value) for point in later)
     if min(before, after) <= 0 or before == after:
         return None
     if len(earlier) < LEAST_POINTS:
         error = scale * math.sqrt(1 / len(earlier) + 1 / len(later))
-        if abs(math.log(after / before)) < CLEAR_OF_YOUNG * error:
+        known_from = max(1, history.analysis.points - len(history.analysis.changes) - 1)
+        if abs(math.log(after / before)) < float(stdtrit(known_from, ndtr(CLEAR_OF_YOUNG))) * error:
             return None
     worker, after = _suspect(later, usual, after)
     return Suspicion(
@@ -321,6 +359,18 @@ def _suspicion(
         usual=usual,
         after=after,
     )
+
+
+def _take_back_revision(earlier: list[RecentPoint], later: list[RecentPoint]) -> bool:
+    """Move what others measured of the first revision of ``later`` there; False if it goes on.
+
+    Only whole revisions can be compared, and the worker that surprises need not come first.
+    """
+    for _ in range(EDGE):
+        if len(earlier) == 1 or later[0].revision != earlier[-1].revision:
+            break
+        later.insert(0, earlier.pop())
+    return later[0].revision != earlier[-1].revision
 
 
 def _baseline(history: SeriesHistory, earlier: Sequence[RecentPoint]) -> Baseline:

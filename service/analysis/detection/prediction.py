@@ -6,7 +6,9 @@ A surprise is a reason to measure again, never an alert: one point in two hundre
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import numpy as np
 from scipy.special import stdtrit
@@ -47,33 +49,39 @@ class Expectation:
         return replace(self, low=middle - reach, high=middle + reach, points=points)
 
 
-def expectation(history: History, known: Supports, group: int | None = None) -> Expectation | None:
-    """Return the range expected of the next value; None while the level is too young.
+def expectation(
+    history: History, known: Supports, groups: Sequence[int | None] = (None,)
+) -> Expectation | None:
+    """Return the range expected of the mean of the next values; None while the level is too young.
 
-    ``known`` are the changes of the history. ``group`` is the machine that will measure the next
-    value, as a number of ``history.groups``.
+    ``known`` are the changes of the history. ``groups`` are the machines that will measure the next
+    values, as numbers of ``history.groups``, None if that is not known.
     """
     start = max([len(history.values) - REACH, 0, *known])
     if len(history.values) - start < LEAST_POINTS:
         return None
     first = min(start, max(0, len(history.values) - CONTEXT))
     y, scale = transform(history.values[first:])
-    groups = None if history.groups is None else history.groups[first:]
+    machines = None if history.groups is None else history.groups[first:]
     inside = within(known, first, len(history.values))
-    explained = explain_window(y, groups, supports=inside)
+    explained = explain_window(y, machines, supports=inside)
     level = explained.y[start - first :]
-    offset = explained.offsets.get(group, 0.0) if group is not None else 0.0
+    offset = fmean(0.0 if one is None else explained.offsets.get(one, 0.0) for one in groups)
     noise = max(float(np.std(level)), explained.noise.scale)
-    reaches = _reach(len(level), noise, known_from=len(y) - len(inside))
+    reaches = _reach(len(level), noise, known_from=len(y) - len(inside), of=len(groups))
     # The next point lies one place behind the last.
-    middle = float(np.mean(level)) + offset + explained.drifted(len(y))
+    place = len(y) + (len(groups) - 1) / 2
+    middle = float(np.mean(level)) + offset + explained.drifted(place)
     mode = explained.mode_distance
     ends = (scale.value(middle + min(mode, 0.0) - reaches),
             scale.value(middle + max(mode, 0.0) + reaches))  # fmt: skip
     return Expectation(min(ends), max(ends), len(level))
 
 
-def _reach(points: int, noise: float, known_from: int) -> float:
-    """Distance from the level of some points; the whole stretch tells the noise around it."""
+def _reach(points: int, noise: float, known_from: int, of: int) -> float:
+    """Distance of a mean ``of`` so many from the level of some points.
+
+    The whole stretch tells the noise around it.
+    """
     quantile = float(stdtrit(max(known_from - 1, 1), (1 + COVERAGE) / 2))
-    return quantile * noise * math.sqrt(1 + 1 / points)
+    return quantile * noise * math.sqrt(1 / of + 1 / points)

@@ -105,6 +105,39 @@ def test_a_worker_that_moved_alone_is_suspected_of_all_that_it_moved(
         assert suspicion.effect == pytest.approx(-0.05, abs=0.01)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_worker_that_surprises_need_not_be_the_first_of_its_revision(
+    database: Database, seed: int
+) -> None:
+    """The code becomes 1 % slower; noise hides half of it from the first worker."""
+    random = np.random.default_rng(seed)
+    with database.writing() as session:
+        long.prepare(session, ["x", "y"])
+        for number in range(31):
+            levels = (99.6, 98.9) if number == 30 else (100.0, 100.0)
+            noise = np.exp(random.normal(0, 0.002 if number < 30 else 0.0, 2))
+            for place, worker in enumerate("xy"):
+                value = float(levels[place] * noise[place])
+                long.add(session, {number: value}, worker, place=place, minutes=place)
+        (suspicion,) = suspicious(session, 30)
+    assert suspicion.last_good == long.revision_of(29)
+    assert suspicion.first_bad == long.revision_of(30)
+
+
+def test_two_points_show_what_noise_hides_in_each(database: Database) -> None:
+    with database.writing() as session:
+        long.prepare(session)
+        noise = np.random.default_rng(7).normal(0, 0.23, 27).tolist()
+        for number, error in enumerate([*noise, 0.0, 0.0, 0.0]):
+            long.add(session, {number: 100.0 + error})
+        long.add(session, {30: 99.45})
+        assert not suspicious(session, 30)
+        long.add(session, {31: 99.4})
+        (suspicion,) = suspicious(session, 31)
+    assert suspicion.last_good == long.revision_of(29)
+    assert suspicion.first_bad == long.revision_of(30)
+
+
 @pytest.mark.both_databases
 def test_no_revision_is_compared_with_itself(session: Session) -> None:
     add(session, STEADY, [100.0, 97.3])
@@ -184,3 +217,25 @@ def test_what_a_worker_measured_while_it_was_well_counts_though_it_is_ill_now(
     assert long.revision_of(30) in {one.placed.first_bad for one in series.believable}
     suspected = series.with_suspicions(long.placed_at(SLOW_FROM), ill).suspicious
     assert [one.first_bad for one in suspected] == [long.revision_of(30)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_a_worker_measured_while_it_was_slow_hides_no_later_change(
+    database: Database, seed: int
+) -> None:
+    """Worker x is 5 % slower for five revisions; fifteen later the code becomes 1 % slower."""
+    random = np.random.default_rng(seed)
+    with database.writing() as session:
+        long.prepare(session, ["x", "y"])
+        for number in range(SLOW_FROM + 1):
+            code = 98.9 if number == SLOW_FROM else 100.0
+            noise = np.exp(random.normal(0, 0.002 if number < SLOW_FROM else 0.0, 2))
+            for place, worker in enumerate("xy"):
+                slow = 0.95 if worker == "x" and 20 <= number < 25 else 1.0
+                value = float(code * slow * noise[place])
+                long.add(session, {number: value}, worker, place=place, minutes=place)
+        long.analyse(session, long.SERIES, long.START)
+        ill = {"x": [(long.placed_at(20), long.placed_at(25))]}
+        series = follow_series(session, long.SERIES, ill, now_of(session))
+        suspected = series.with_suspicions(long.placed_at(SLOW_FROM), ill).suspicious
+    assert [one.first_bad for one in suspected] == [long.revision_of(SLOW_FROM)]
