@@ -43,6 +43,7 @@ from service.database.session import Database
 from service.findings.nights import announce
 from service.history.artifacts import store_of
 from service.http import exchange, problems, strict_route
+from service.http.server import affordable
 from service.jobs import prices
 from service.jobs.types import Terms
 from service.maintenance.artifact_cleanup import ArtifactCleanup
@@ -78,7 +79,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.settings = settings
     app.state.database = Database(settings.url, settings.threads)
     app.state.checkup = Checkup(app.state.database)
-    app.state.live = LiveStreams(app.state.database, settings.connections // 4)
+    app.state.live = LiveStreams(app.state.database, affordable(settings.connections) // 4)
     app.state.terms = terms_of(settings)
     app.state.artifacts = store_of(settings)
     app.state.sinks = sinks.NOBODY if settings.outbox is None else sinks.load(settings.outbox)

@@ -38,9 +38,13 @@ def main() -> None:
     if not options.table:
         devices = enumerate(options.devices.split(","))
         workers = [["--name", f"gpu-{n}", "--device", device] for n, device in devices]
-        with TemporaryDirectory() as name, service_and_workers(Path(name), PORT, {}, workers):
-            rows = list(measured(Path(name), options))
-        options.file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        with (
+            options.file.open("w", encoding="utf-8") as out,
+            TemporaryDirectory() as name,
+            service_and_workers(Path(name), PORT, {}, workers),
+        ):
+            for row in measured(Path(name), options):
+                print(json.dumps(row), file=out, flush=True)
     lines = options.file.read_text(encoding="utf-8").splitlines()
     print(table([json.loads(line) for line in lines]))
 
@@ -50,10 +54,14 @@ def measured(folder: Path, options: argparse.Namespace) -> Iterator[dict[str, An
     words = ["submit", options.suite, *(f"--only={one}" for one in options.only), "--url", URL]
     done = throughline([*words, "--revision", "measured"], folder)
     print(done.stdout, done.stderr[-2000:], flush=True)
-    until_s = time.monotonic() + options.limit
-    while time.monotonic() < until_s and unfinished(URL):
+    until_s, told = time.monotonic() + options.limit, set[str]()
+    is_open = True
+    while is_open:
+        is_open = time.monotonic() < until_s and unfinished(URL) > 0
+        ended = [job for job in _jobs() if job["result_id"] and job["id"] not in told]
+        yield from map(_row, ended)
+        told |= {job["id"] for job in ended}
         time.sleep(2.0)
-    yield from (_row(job) for job in _jobs() if job["result_id"])
 
 
 def _jobs() -> Iterator[dict[str, Any]]:

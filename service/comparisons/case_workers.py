@@ -38,6 +38,11 @@ def waited_for(row: ComparisonRow, made: Sequence[ComparisonJob]) -> list[str]:
     return list(dict.fromkeys(filter(None, workers)))
 
 
+def of_measured(row: ComparisonRow, made: Sequence[ComparisonJob]) -> Places:
+    """Give the worker of each case of which something was measured: it cannot move any more."""
+    return of(row, [one for one in made if one.result_id is not None])
+
+
 def free(
     session: Session,
     row: ComparisonRow,
@@ -48,14 +53,15 @@ def free(
     """Name the workers that may measure the next pair, and give the worker of each case.
 
     They are the comparison's own that have nothing of it to do, and idle ones with such a GPU while
-    a case is nobody's: it has not been begun, or its worker is gone and another one may take it.
+    a case is nobody's: it has not been begun, or its worker is gone and has measured nothing of it.
     """
     begun, own, busy = of(row, made), names(row, made), waited_for(row, made)
     here = [name for name in own if name not in busy]
     if row.worker is None or request.worker or row.source.startswith((PROBES, CONFIRMATIONS)):
         return here, begun
     gone = worker_choice.gone(session, own, now)
-    kept = {place: worker for place, worker in begun.items() if worker not in gone}
+    stays = of_measured(row, made)
+    kept = {at: worker for at, worker in begun.items() if at in stays or worker not in gone}
     able = [name for name in here if name not in gone]
     if len(kept) < len(row.cases):
         others = worker_choice.idle_beside(session, row.worker, request, now)

@@ -59,12 +59,18 @@ def _keep(session: Session, row: ComparisonJob, stored: StoredResult | None, rea
     )
 
 
+def of_own_workers(tries: Sequence[ComparisonJob]) -> list[ComparisonJob]:
+    """Leave out what was asked of a case's earlier workers: they went and measured nothing."""
+    last = {one.case_place: one.worker for one in tries}
+    return [one for one in tries if one.worker == last[one.case_place]]
+
+
 def records(row: ComparisonRow, tries: Sequence[ComparisonJob]) -> list[gate.CaseRecord]:
     """Give the record of each case's pairs, in the order of the cases."""
     case_records = []
     noises = row.noise or [{}] * len(row.cases)
     for place, (case, noise) in enumerate(zip(row.cases, noises, strict=True)):
-        jobs = [one for one in tries if one.case_place == place]
+        jobs = [one for one in of_own_workers(tries) if one.case_place == place]
         sides: dict[int, dict[str, gate.Measured]] = {}
         for one in jobs:
             pair = sides.setdefault(one.pair, {})
@@ -83,7 +89,7 @@ def used(
     records_: Sequence[gate.CaseRecord], tries: Sequence[ComparisonJob], max_pairs: int
 ) -> tuple[Used, ...]:
     """Every attempt, and whether its pair was compared."""
-    compared = set()
+    compared, own = set(), of_own_workers(tries)
     for place, record in enumerate(records_):
         whole = [number for number, pair in enumerate(record.pairs) if pair.whole]
         compared |= {(place, number) for number in whole[:max_pairs]}
@@ -97,7 +103,7 @@ def used(
             worker=one.worker,
             device=(one.measured or {}).get("device", ""),
             result_id=one.result_id,
-            compared=(one.case_place, one.pair) in compared,
+            compared=one in own and (one.case_place, one.pair) in compared,
         )
         for one in tries
     )
@@ -136,7 +142,8 @@ def submit(
     known = records(row, tries)
     place = len(tries)
     for case_place, worker in workers.items():
-        pair = sum(one.case_place == case_place for one in tries) // 2
+        own = [one for one in tries if (one.case_place, one.worker) == (case_place, worker)]
+        pair = len(own) // 2
         turned = (pair + (request.probe or 0)) % 2
         sides = (*Side,)[::-1] if turned else (*Side,)
         specs = _specs(row, request, case_place, worker, known[case_place], sides[0])

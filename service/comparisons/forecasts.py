@@ -43,7 +43,7 @@ def of(
         if noise is None and alike:
             noise = _of_series(session, case, request, alike)
         expected.append(Expected(case.key, noise, *times_s))
-    workers = len(case_workers.names(row, made)) or 1
+    workers = len(set(case_workers.of(row, made).values())) or 1
     told = forecast(expected, request.policy, request.budget_s, workers)
     return tuple(
         CaseForecast[str].model_validate(worded(one.model_dump(mode="json"))) for one in told

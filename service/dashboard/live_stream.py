@@ -83,7 +83,7 @@ async def stream_changes(
     pace_s: Annotated[float, Query(ge=0, le=60, allow_inf_nan=False)] = 5.0,
     wait_s: Annotated[float, Query(ge=0, le=LONGEST_S, allow_inf_nan=False)] = LONGEST_S,
 ) -> AsyncIterator[ServerSentEvent]:
-    """Say ``changed`` at most every ``pace_s`` seconds, and once in any case.
+    """Say ``changed`` at most every ``pace_s`` seconds, and once in any case after the first.
 
     What was committed between the page and its stream would else be seen by nobody.
     """

@@ -280,8 +280,8 @@ def values_of(session: Session, name: str, result_ids: Sequence[str]) -> dict[st
 def point_before(session: Session, point: models.Point) -> models.Point | None:
     """Find what counts of the newest revision that the worker of a point measured before it.
 
-    The order of the history finds it at once, however long that is; nothing was measured before its
-    revision was made.
+    It is looked for backwards in the order of the history, and so found soon where there is one;
+    nothing was measured before its revision was made.
     """
     of = models.Point
     return session.scalars(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import sqlite3
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -178,7 +179,10 @@ class Database:
 
     def _data_version(self) -> str:
         self._watcher = self._watcher or self._reader.raw_connection()
-        return str(self._watcher.cursor().execute("PRAGMA data_version").fetchone()[0])
+        try:
+            return str(self._watcher.cursor().execute("PRAGMA data_version").fetchone()[0])
+        except sqlite3.Error as error:  # of the driver's own connection, so not SQLAlchemy's
+            raise DatabaseUnavailable(str(error)) from error
 
     def close(self) -> None:
         """Close all connections."""

@@ -165,9 +165,10 @@ def suspicions(
 ) -> list[Suspicion]:
     """Find the suspicious points of a series, which should be measured again.
 
-    A point before ``since`` is suspicious only where a change was detected. ``covered`` is what
-    findings say of the series already, and ``ill`` says when workers were slow by findings
-    about them: neither is news. What differs by less than the share ``least`` is not reported.
+    What begins before ``since`` is suspicious only where a change was detected, or together with a
+    point that came since. ``covered`` is what findings say of the series already, and ``ill`` says
+    when workers were slow by findings about them: neither is news. What differs by less than the
+    share ``least`` is not reported.
     """
     series, analysis, tail = history.series, history.analysis, history.recent
     declared = metric(series.metric)
@@ -408,8 +409,7 @@ def _suspect(later: Sequence[RecentPoint], usual: Baseline, after: float) -> tup
     }
     if not measured:
         return later[0].worker, after
-    rises = after > before
-    worker = (max if rises else min)(sorted(measured), key=lambda name: measured[name])
+    worker = max(sorted(measured), key=lambda name: abs(math.log(measured[name] / before)))
     level = measured[worker]
     stayed = [
         name

@@ -104,7 +104,7 @@ def configuration(app: FastAPI, settings: Settings) -> Config:
     """Return the settings with which uvicorn serves ``app``."""
     return Config(
         app,
-        http=_connection_of(settings, _affordable(settings.connections)),
+        http=_connection_of(settings, affordable(settings.connections)),
         ws="none",
         backlog=_ACCEPTED,
         h11_max_incomplete_event_size=_HEAD_B,
@@ -120,7 +120,7 @@ def configuration(app: FastAPI, settings: Settings) -> Config:
     )
 
 
-def _affordable(connections: int) -> int:
+def affordable(connections: int) -> int:
     """As many connections as the process may open, after asking for as many files as it may."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = connections + _SPARE_FILES

@@ -235,16 +235,22 @@ def test_a_long_table_is_sorted_by_a_column_and_stays_so_when_it_is_refreshed(pa
 def test_numbers_are_sorted_by_what_they_are_in_one_unit(page: Page, paths: dict[str, str]) -> None:
     """Largest first, whatever their prefix; what says nothing comes last."""
     page.goto(paths["jobs"])
-    cells = ["1.5 ms", "860 µs", "\u2013", "2 min 5 s", "1,200 s", "\u22123 s", "0.9 s"]
-    rows = "".join(f"<tr><th>x</th><td>{cell}</td></tr>" for cell in [*cells, "5 s", "4 s"])
+    largest_first = [
+        *("1 h 2 min", "1,200 s", "2 min 59 s", "2 min 1 s", "4 s", "0.9 s", "1.5 ms", "860 µs"),
+        *("\u22123 s", "\u2013"),
+    ]
+    rows = "".join(f"<tr><th>x</th><td>{cell}</td></tr>" for cell in sorted(largest_first))
     table = "<thead><tr><th>Case</th><th class=num>Took</th></tr></thead>"
     table = f"<table aria-label=t>{table}<tbody>{rows}</tbody></table>"
     page.locator("[data-live]").evaluate("(part, table) => { part.innerHTML = table; }", table)
     page.evaluate("document.dispatchEvent(new Event('htmx:after:swap'))")
     page.get_by_role("button", name="Took").click()
-    told = page.locator("main tbody td").all_inner_texts()
-    assert told[:4] == ["1,200 s", "2 min 5 s", "5 s", "4 s"]
-    assert told[4:] == ["0.9 s", "1.5 ms", "860 µs", "\u22123 s", "\u2013"]
+    assert page.locator("main tbody td").all_inner_texts() == largest_first
+    sizes = ["1.01 GiB", "1,023 MiB", "512 KiB", "600 B", "130", "4 %", "3", "2", "1"]
+    for cell, size in zip(page.locator("main tbody td").all(), [*sorted(sizes), "0"], strict=True):
+        cell.evaluate("(cell, size) => { cell.textContent = size; }", size)
+    page.get_by_role("button", name="Took").click(click_count=2)
+    assert page.locator("main tbody td").all_inner_texts() == [*sizes[:3], *sizes[3:], "0"]
 
 
 @pytest.mark.parametrize("name", ["run", "jobs", "matrix", "overview", "revision"])

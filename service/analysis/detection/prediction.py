@@ -28,12 +28,14 @@ are not known well yet make it more."""
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """The range in which the next value will fall with probability ``COVERAGE``."""
+    """The range in which the mean of the next values will fall with probability ``COVERAGE``."""
 
     low: float
     high: float
     points: int
     """On the level that this rests on."""
+    of: int = 1
+    """Values that the mean is of."""
 
     def surprised_by(self, value: float) -> bool:
         """Return True if ``value`` should be measured again."""
@@ -44,7 +46,7 @@ class Expectation:
 
         The range is wider by the error of that mean; it lies where this one does.
         """
-        middle, more = (self.low + self.high) / 2, math.sqrt(1 + 1 / points)
+        middle, more = (self.low + self.high) / 2, math.sqrt(1 + self.of / points)
         reach = (self.high - self.low) / 2 * more
         return replace(self, low=middle - reach, high=middle + reach, points=points)
 
@@ -75,7 +77,7 @@ def expectation(
     mode = explained.mode_distance
     ends = (scale.value(middle + min(mode, 0.0) - reaches),
             scale.value(middle + max(mode, 0.0) + reaches))  # fmt: skip
-    return Expectation(min(ends), max(ends), len(level))
+    return Expectation(min(ends), max(ends), len(level), len(groups))
 
 
 def _reach(points: int, noise: float, known_from: int, of: int) -> float:

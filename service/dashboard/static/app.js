@@ -311,8 +311,9 @@
   }
 
   const sorts = new Map(); // column and direction, by the name of a table's filter
-  const PREFIX = { n: 1e-9, "µ": 1e-6, m: 1e-3, k: 1e3, M: 1e6, G: 1e9, T: 1e12, min: 60, h: 3600, d: 86400 };
-  const QUANTITY = /([+\-−]?\d[\d,.]*)\s*(min\b|[hd]\b|[nµmkMGT](?=i?(?:s|B|J|W|Hz|FLOP)))?/;
+  const PREFIX = { n: 1e-9, "µ": 1e-6, m: 1e-3, k: 1e3, K: 1e3, M: 1e6, G: 1e9, T: 1e12, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40 };
+  const QUANTITY = /([+\-−]?\d[\d,.]*)\s*([nµmkKMGT]i?(?=s\b|B|J|W|Hz|FLOP|\s|$))?/;
+  const SPAN = /^(?:(\d+) d)?\s*(?:(\d+) h)?\s*(?:(\d+) min)?\s*(?:([\d.]+) s)?/; // such as 2 min 5 s
 
   /** Make a button of each column's title, where every row has a cell for every column. */
   function addSorting(table, name) {
@@ -350,6 +351,8 @@
   function keyOf(cell, isNumber) {
     const text = cell.querySelector("time")?.dateTime ?? cell.textContent.trim();
     if (!isNumber) return text && text !== "–" ? text : null;
+    const span = text.match(SPAN);
+    if (span[1] || span[2] || span[3]) return [86400, 3600, 60, 1].reduce((sum, unit, at) => sum + unit * (span[at + 1] ?? 0), 0);
     const [, number, prefix] = text.match(QUANTITY) ?? [];
     return number ? parseFloat(number.replaceAll(",", "").replace("−", "-")) * (PREFIX[prefix] ?? 1) : null;
   }

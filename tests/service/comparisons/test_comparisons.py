@@ -1,5 +1,6 @@
 """Comparisons: two revisions in turn on one worker until a decision stands, on both databases."""
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -232,27 +233,48 @@ def test_a_case_waits_for_its_own_worker_and_the_others_go_on(gate: GateHand) ->
 
 
 @pytest.mark.both_databases
-@pytest.mark.parametrize("measured_before", [0, 2])
-def test_another_worker_takes_the_case_of_one_that_is_gone(
-    gate: GateHand, measured_before: int
-) -> None:
-    hands = with_gpus(gate, "w2")
+@pytest.mark.parametrize("before", [1, 2])
+def test_another_worker_takes_the_case_of_one_that_is_gone(gate: GateHand, before: int) -> None:
+    """Of the second one too, and it starts anew: what was asked of those before is no failure."""
+    hands = with_gpus(gate, "w2", "w3")
+    script = {name: steady(facts={"hw.gpu.uuid": name}) for name in hands}
     told = gate.start(cases=TWO_CASES)
-    hands["w2"].measure(steady(), most=measured_before)
-    not_heard_of(gate, "w2")
+    for name in ("w2", "w3")[:before]:
+        not_heard_of(gate, name)
+        gate.look()
+    assert hands["w1"].measure(script["w1"]), "its own case goes on"
     gate.look()
-    assert hands["w1"].measure(steady()), "its own case goes on"
-    gate.look()
-    hands["w1"].measure(steady())
-    assert cases_of(hands["w1"]) == {"resnet50", "unet"}
+    hands["w1"].measure(script["w1"])
+    takes = "w3" if before == 1 else "w1"
+    hands[takes].measure(script[takes])
+    assert "unet" in cases_of(hands[takes])
     told = gate.read(told["id"])
     assert (told["outcome"], told["note"]) == ("pass", "")
+    assert "Cancelled" not in json.dumps(told["decision"])
     pairs = {(one["case_key"], one["pair"]): set() for one in told["decision"]["used"]}
     for one in told["decision"]["used"]:
         if one["compared"]:
             pairs[one["case_key"], one["pair"]].add(one["worker"])
     assert max(map(len, pairs.values())) == 1, "both sides of a pair are of one worker"
     assert hands["w2"].measure(steady()) == 0, "nothing is left for who comes back"
+
+
+@pytest.mark.parametrize("measured_before", [1, 2])
+def test_a_case_of_which_something_was_measured_waits_for_its_worker(
+    gate: GateHand, measured_before: int
+) -> None:
+    """Its device counts: another one would leave the case without an answer."""
+    hands = with_gpus(gate, "w2")
+    script = {name: steady(facts={"hw.gpu.uuid": name}) for name in hands}
+    told = gate.start(cases=TWO_CASES)
+    hands["w2"].measure(script["w2"], most=measured_before)
+    not_heard_of(gate, "w2")
+    hands["w1"].measure(script["w1"])
+    gate.look()
+    assert cases_of(hands["w1"]) == {"resnet50"}
+    assert gate.read(told["id"])["note"].endswith("This waits for it.")
+    hands["w2"].measure(script["w2"])
+    assert gate.read(told["id"])["outcome"] == "pass"
 
 
 def test_an_idle_worker_takes_the_case_of_one_that_is_gone_while_the_first_is_at_work(
