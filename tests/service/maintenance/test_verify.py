@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import secrets
 import subprocess
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -344,6 +345,16 @@ def test_a_database_that_cannot_be_read_is_another_exit_code(
     assert "Traceback" not in told.stderr
 
 
+@pytest.fixture
+def usual_collections() -> Iterator[None]:
+    """Collects garbage as often as Python does by itself, which all tests together do not."""
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("usual_collections")
 def test_memory_does_not_grow_with_the_database(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
