@@ -215,6 +215,16 @@ def test_what_is_chosen_follows_the_list(page: Page, database: Database, two: An
     for each in (two.node, two.regression):
         page.locator(f"#pick-{each}").check()
     expect(page.get_by_text("2 chosen")).to_be_visible()
+    page.evaluate(
+        """id => {
+          document.querySelector(`tr:has(#pick-${id})`).hidden = true;
+          document.body.insertAdjacentHTML("beforeend", "<label class=narrow><input></label>");
+          const typed = new Event("input", { bubbles: true });
+          document.querySelector("body > .narrow input").dispatchEvent(typed);
+        }""",
+        two.node,
+    )
+    expect(page.get_by_text("2 chosen, 1 of them hidden by the filter")).to_be_visible()
     with database.writing() as session:
         now = now_of(session)
         findings.act(session, two.node, "resolve", "bob", now)

@@ -25,7 +25,8 @@
       row.classList.toggle("picked", box.checked);
     }
     form().hidden = chosen.size === 0 && !answer().hasChildNodes();
-    form().querySelector("[data-count]").textContent = `${chosen.size} chosen`;
+    const unseen = chosen.size - seen().filter((row) => row.matches(".picked")).length;
+    form().querySelector("[data-count]").textContent = `${chosen.size} chosen${unseen ? `, ${unseen} of them hidden by the filter` : ""}`;
   }
 
   function choose(box, wanted) {
@@ -79,6 +80,9 @@
     document.addEventListener("keydown", press);
     document.addEventListener("change", (event) => {
       if (event.target.matches(".pick input")) choose(event.target, event.target.checked);
+    });
+    document.addEventListener("input", (event) => {
+      if (event.target.matches(".narrow input")) show();
     });
     document.addEventListener("htmx:after:swap", show);
   });
