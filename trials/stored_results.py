@@ -21,9 +21,14 @@ def get(url: str) -> dict[str, Any]:
 
 def summaries(service: str) -> Iterator[dict[str, Any]]:
     """Every result's summary, page by page."""
+    return listed(f"{service}/api/v1/results")
+
+
+def listed(url: str) -> Iterator[dict[str, Any]]:
+    """Everything that ``url`` lists, page by page."""
     cursor = ""
     while True:
-        page = get(f"{service}/api/v1/results?limit=100" + (f"&cursor={cursor}" if cursor else ""))
+        page = get(f"{url}?limit=100" + (f"&cursor={cursor}" if cursor else ""))
         yield from page["items"]
         cursor = page.get("next_cursor") or ""
         if not cursor:

@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.contracts import Case
 from trials.live_service import here, service_and_workers, throughline
-from trials.stored_results import get, unfinished
+from trials.stored_results import get, listed, unfinished
 
 PORT = 8786
 URL = here(PORT)
@@ -58,20 +58,14 @@ def measured(folder: Path, options: argparse.Namespace) -> Iterator[dict[str, An
     is_open = True
     while is_open:
         is_open = time.monotonic() < until_s and unfinished(URL) > 0
-        ended = [job for job in _jobs() if job["result_id"] and job["id"] not in told]
+        ended = [
+            job
+            for job in listed(f"{URL}/api/v1/jobs")
+            if job["result_id"] and job["id"] not in told
+        ]
         yield from map(_row, ended)
         told |= {job["id"] for job in ended}
         time.sleep(2.0)
-
-
-def _jobs() -> Iterator[dict[str, Any]]:
-    cursor = ""
-    while True:
-        page = get(f"{URL}/api/v1/jobs?limit=100" + (f"&cursor={cursor}" if cursor else ""))
-        yield from page["items"]
-        cursor = page.get("next_cursor") or ""
-        if not cursor:
-            return
 
 
 def _row(job: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 LOG_B = 4 * 2**20
 """Of what an attempt writes to standard error the last bytes are kept, for one that fails."""
 FOLLOWED_B = 2_000
-"""Of that, what a renewal of the lease carries at most: as many characters, or fewer."""
+"""Most bytes of it that a renewal of the lease carries."""
 
 
 class Attempt:

@@ -38,11 +38,6 @@ def waited_for(row: ComparisonRow, made: Sequence[ComparisonJob]) -> list[str]:
     return list(dict.fromkeys(filter(None, workers)))
 
 
-def of_measured(row: ComparisonRow, made: Sequence[ComparisonJob]) -> Places:
-    """Give the worker of each case of which something was measured: it cannot move any more."""
-    return of(row, [one for one in made if one.result_id is not None])
-
-
 def free(
     session: Session,
     row: ComparisonRow,
@@ -60,7 +55,7 @@ def free(
     if row.worker is None or request.worker or row.source.startswith((PROBES, CONFIRMATIONS)):
         return here, begun
     gone = worker_choice.gone(session, own, now)
-    stays = of_measured(row, made)
+    stays = {one.case_place for one in made if one.result_id is not None}
     kept = {at: worker for at, worker in begun.items() if at in stays or worker not in gone}
     able = [name for name in here if name not in gone]
     if len(kept) < len(row.cases):

@@ -67,10 +67,10 @@ def of_own_workers(tries: Sequence[ComparisonJob]) -> list[ComparisonJob]:
 
 def records(row: ComparisonRow, tries: Sequence[ComparisonJob]) -> list[gate.CaseRecord]:
     """Give the record of each case's pairs, in the order of the cases."""
-    case_records = []
+    case_records, own = [], of_own_workers(tries)
     noises = row.noise or [{}] * len(row.cases)
     for place, (case, noise) in enumerate(zip(row.cases, noises, strict=True)):
-        jobs = [one for one in of_own_workers(tries) if one.case_place == place]
+        jobs = [one for one in own if one.case_place == place]
         sides: dict[int, dict[str, gate.Measured]] = {}
         for one in jobs:
             pair = sides.setdefault(one.pair, {})
@@ -142,8 +142,8 @@ def submit(
     known = records(row, tries)
     place = len(tries)
     for case_place, worker in workers.items():
-        own = [one for one in tries if (one.case_place, one.worker) == (case_place, worker)]
-        pair = len(own) // 2
+        asked = sum((one.case_place, one.worker) == (case_place, worker) for one in tries)
+        pair = asked // 2
         turned = (pair + (request.probe or 0)) % 2
         sides = (*Side,)[::-1] if turned else (*Side,)
         specs = _specs(row, request, case_place, worker, known[case_place], sides[0])

@@ -223,9 +223,9 @@ def values_around(
     Each list has at most ``most`` values, those nearest to its end; oldest first.
     """
     values = select(Point.value).where(Point.series_id == series_id, *COUNTED).limit(most)
-    order = Point.revision_at, Point.measured_at
-    before = values.where(Point.revision_at <= ends[0]).order_by(*(one.desc() for one in order))
-    after = values.where(Point.revision_at >= ends[1]).order_by(*order)
+    backwards = (column.desc() for column in POINT_ORDER)
+    before = values.where(Point.revision_at <= ends[0]).order_by(*backwards)
+    after = values.where(Point.revision_at >= ends[1]).order_by(*POINT_ORDER)
     return [*session.scalars(before)][::-1], [*session.scalars(after)]
 
 

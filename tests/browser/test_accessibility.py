@@ -32,8 +32,7 @@ pytestmark = pytest.mark.browser
 
 NewPage = Callable[..., Page]
 BROKEN = {"resultTypes": ["violations"]}
-"""Of what holds, axe gives one element a rule: to describe all of them takes longer than to look.
-"""
+"""Describes only elements that break a rule: to describe the others takes longer than to look."""
 CONTRAST = BROKEN | {"runOnly": ["color-contrast"]}
 """The one rule whose answer the colours decide."""
 THINGS: dict[str, tuple[Any, Any]] = {

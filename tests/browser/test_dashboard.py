@@ -27,10 +27,9 @@ SLOWER = history.PLANS[9].case.key
 DRAWN = ".plot .main-svg"
 AXIS = "document.querySelector('.plot').layout.xaxis"
 ASK_AGAIN = "document.querySelector('[data-live]').dispatchEvent(new Event('refresh'))"
-"""What the page does when its stream says that something changed."""
+"""Makes the page do what it does when its stream tells of a change."""
 POLL_MS = 5_000
-"""How often a page without a stream asks anew; by the page's own clock, which is set forward rather
-than waited for."""
+"""Time between two requests of a page without a stream. Tests set the page's clock forward."""
 
 
 @pytest.fixture(scope="session")

@@ -38,7 +38,7 @@ ELSEWHERE = {"comments.png"}
 
 @dataclass(frozen=True)
 class Picture:
-    """What of which page a picture shows."""
+    """The page, and the part of it, that a picture shows."""
 
     page: str
     """Its path, or the name of a run of `builders.pictured`, or what draws it."""

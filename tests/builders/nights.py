@@ -75,7 +75,7 @@ class Team:
     cases: Sequence[Case] = field(kw_only=True)
     factor: Factor = lambda _spec, _worker, _metric: 1.0
     metrics: Collection[str] = METRICS
-    """What a result has; each costs what a history of its own does."""
+    """Metrics of a result. Each costs as much as another history."""
     gpus: Mapping[str, str] = field(default_factory=dict)
     """The GPU of each worker, where they differ: each of them then has every night for itself."""
     measured: int = 0

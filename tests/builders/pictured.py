@@ -1,4 +1,4 @@
-"""What the pictures of the documentation show, from rows of benchmarks/results/h100."""
+"""Fills a service with the rows of benchmarks/results/h100 that the documentation pictures."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class _Box:
 
 @dataclass(frozen=True, slots=True)
 class _Colours:
-    """What the colours of boxes say, by their keys."""
+    """The values that colour boxes, by key, with their scale."""
 
     values: Mapping[Hashable, float]
     scale: list[list[object]]

@@ -579,7 +579,7 @@ def every_principal(world: World) -> None:
 
 
 ENDLESS = {"/live": "/live?wait_s=0"}
-"""What goes on until the client leaves, and how to ask for its beginning alone."""
+"""Queries that end, at its beginning, a stream that goes on until the client leaves."""
 
 
 def pages(world: World) -> set[str]:

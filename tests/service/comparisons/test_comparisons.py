@@ -235,7 +235,7 @@ def test_a_case_waits_for_its_own_worker_and_the_others_go_on(gate: GateHand) ->
 @pytest.mark.both_databases
 @pytest.mark.parametrize("before", [1, 2])
 def test_another_worker_takes_the_case_of_one_that_is_gone(gate: GateHand, before: int) -> None:
-    """Of the second one too, and it starts anew: what was asked of those before is no failure."""
+    """The same holds when the second worker goes. Jobs that were taken back count as no failure."""
     hands = with_gpus(gate, "w2", "w3")
     script = {name: steady(facts={"hw.gpu.uuid": name}) for name in hands}
     told = gate.start(cases=TWO_CASES)
