@@ -5,9 +5,10 @@ Progress goes to stderr; the last line of stdout is the Result as JSON. Exit sta
 there is such a line, whatever became of the measurement; 2 says that the request is wrong, 69 that
 the device cannot be used.
 
-With ``--ahead FD`` it first loads all that any case needs, and writes an `Event` to the descriptor
-when it begins to; then it waits for a line with the time (in s, on CLOCK_MONOTONIC) at which a job
-took it, and for the `ProcessSpec`. Until then it touches no device.
+With ``--await FD`` it first loads all that any case needs, and writes an `Event` to the descriptor
+when it begins to; then it waits for a line of JSON, with the time ``at_s`` (on CLOCK_MONOTONIC) at
+which a job took it and variables of the ``environment``, and for the `ProcessSpec`. Until then it
+touches no device.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib
+import json
 import os
 import sys
 import threading
@@ -98,17 +100,21 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--trace", type=Path, help="profile, and keep the Chrome trace in this file (.json, .gz)"
     )
-    parser.add_argument("--ahead", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--await", type=int, dest="ahead", help=argparse.SUPPRESS)
     return parser
 
 
 def _wait_ahead(events: int) -> float:
-    """Load what any case needs and wait for a job; return how long the job then waited, in s."""
+    """Load what any case needs and wait for a job; return how long the job then waited, in s.
+
+    The job's first line also names the folders for what it compiles.
+    """
     began = Event(at_s=time.monotonic(), progress=Progress(phase="build"))
     os.write(events, began.model_dump_json().encode() + b"\n")
     _load()
-    taken_s = sys.stdin.buffer.readline()
-    return time.monotonic() - float(taken_s or "inf")
+    began = json.loads(sys.stdin.buffer.readline() or '{"at_s": Infinity, "environment": {}}')
+    os.environ.update(began["environment"])
+    return time.monotonic() - float(began["at_s"])
 
 
 def _read() -> ProcessSpec:

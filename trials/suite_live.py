@@ -2,7 +2,8 @@
 
 ``PYTHONPATH=. python -m trials.suite_live FILE nightly --devices cuda:0,cuda:1 --limit 1500``
 starts a service and a worker for each device, submits the suite and writes a line for each job that
-has ended into FILE. It ends with the suite, or after ``--limit`` seconds. ``--table`` reads FILE.
+has ended into FILE. It ends with the suite, or after ``--limit`` seconds. ``--every 2 --first 1``
+submits every second case, from the second on. ``--table`` reads FILE.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -17,8 +19,9 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from benchmarks.catalog.suites import suite
 from benchmarks.contracts import Case
-from trials.live_service import here, service_and_workers, throughline
+from trials.live_service import here, service_and_workers
 from trials.stored_results import get, listed, unfinished
 
 PORT = 8786
@@ -30,7 +33,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("suite", nargs="?", default="nightly")
-    parser.add_argument("--only", action="append", default=[], help="a workload of it")
+    parser.add_argument("--every", type=int, default=1, help="of so many cases one")
+    parser.add_argument("--first", type=int, default=0, help="number of the first case, from 0")
     parser.add_argument("--devices", default="auto", help="such as cuda:0,cuda:1: a worker each")
     parser.add_argument("--limit", type=float, default=float("inf"), help="seconds")
     parser.add_argument("--table", action="store_true", help="print what the file has")
@@ -43,17 +47,15 @@ def main() -> None:
             TemporaryDirectory() as name,
             service_and_workers(Path(name), PORT, {}, workers),
         ):
-            for row in measured(Path(name), options):
+            for row in measured(options):
                 print(json.dumps(row), file=out, flush=True)
     lines = options.file.read_text(encoding="utf-8").splitlines()
     print(table([json.loads(line) for line in lines]))
 
 
-def measured(folder: Path, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def measured(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Yield what each job took that ended in time."""
-    words = ["submit", options.suite, *(f"--only={one}" for one in options.only), "--url", URL]
-    done = throughline([*words, "--revision", "measured"], folder)
-    print(done.stdout, done.stderr[-2000:], flush=True)
+    _submit(options)
     until_s, told = time.monotonic() + options.limit, set[str]()
     is_open = True
     while is_open:
@@ -66,6 +68,17 @@ def measured(folder: Path, options: argparse.Namespace) -> Iterator[dict[str, An
         yield from map(_row, ended)
         told |= {job["id"] for job in ended}
         time.sleep(2.0)
+
+
+def _submit(options: argparse.Namespace) -> None:
+    chosen = suite(options.suite)
+    cases = [case.model_dump() for case in chosen.cases[options.first :: options.every]]
+    body = {"cases": cases, "protocol": chosen.protocol.model_dump(), "revision": "measured"}
+    request = urllib.request.Request(
+        f"{URL}/api/v1/submissions", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        json.load(answer)
 
 
 def _row(job: dict[str, Any]) -> dict[str, Any]:
@@ -84,6 +97,7 @@ def _row(job: dict[str, Any]) -> dict[str, Any]:
         "took_s": (ended - begun).total_seconds(),
         "status": result["status"],
         "startup": result.get("startup", {}),
+        "parity_s": (result.get("parity") or {}).get("s"),
         "passes_s": [window["end_s"] - window["start_s"] for window in windows],
         "throughput": timed["full"]["rate"] if timed else None,
         "gpu": result["environment"]["facts"].get("hw.gpu.name"),

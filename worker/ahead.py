@@ -1,9 +1,10 @@
-"""Processes of a probable next pair, which load torch before its job is known.
+"""Processes of a probable next job, which load torch before that job is known.
 
-A gate asks for pair after pair of the same two revisions, and each pair is two fresh processes.
-Their interpreters and imports take seconds that need neither the job nor the device. So both are
-started ahead, load, and wait for their specification. A process waits for one job, and is ended if
-another one comes or none does: what measured once never measures again.
+A gate asks for pair after pair of the same two revisions, a night for case after case of one
+revision, and each job begins with fresh processes. Their interpreters and imports take seconds that
+need neither the job nor the device. So they are started ahead, load, and wait for their
+specification. A process waits for one job, and is ended if one of other code comes or none does:
+what measured once never measures again.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from benchmarks.contracts import Case, JobSpec
+from benchmarks.contracts import Case
 from benchmarks.cpus import usable_cpus
 from worker.child.process import Child, Task
-from worker.child.workspace import workspace
+from worker.child.workspace import COMPILED, workspace
 from worker.state_dir import Journal
 from worker.supervisor import Station
 from worker.targets.target import TargetAbsent
@@ -29,21 +30,23 @@ log = logging.getLogger(__name__)
 
 SIDES = ("baseline", "contender")
 KEPT_S = 20.0
-"""Longest wait for the next job; a gate asks for it within a second or two."""
+"""Longest wait for the next job; a gate or a night asks for it within a second or two."""
 ENOUGH_CPUS = 6
-"""With so many beside those of the case's loader, the two imports, of one thread each, find
-processors that neither side needs; with fewer they wait until both sides have ended. A lower
-priority would not do instead, for without privilege it cannot be given back."""
+"""With so many beside those of the case's loader, the imports, of one thread each, find processors
+that the measurement does not need; with fewer, those of a pair wait until both sides have ended,
+and a single process is not started ahead. A lower priority would not do instead, for without
+privilege it cannot be given back."""
 
 Tasks = Callable[[Path, Mapping[str, int]], Sequence[Task]]
-"""Makes the tasks of both sides, in a folder and with the descriptors of their socket, by side."""
+"""Makes the tasks of a job, in a folder; those of a pair with the descriptors of their socket, by
+side."""
 
 
 class Waiting:
-    """Both processes of one pair; leaving the ``with`` block ends those that did not begin."""
+    """The processes of one job; leaving the ``with`` block ends those that did not begin."""
 
     def __init__(self, tasks: Tasks, start: Callable[[Task], Child]) -> None:
-        """Start both.
+        """Start all.
 
         Raises:
             OSError: one cannot be started.
@@ -72,11 +75,11 @@ class Waiting:
                 child.__exit__()
 
     def ready(self) -> bool:
-        """Return True if both live, and have begun to load."""
+        """Return True if all live, and have begun to load."""
         return all(child.waits() for child in self._children.values())
 
     def fit(self, tasks: Sequence[Task]) -> bool:
-        """Return True if both are ready for just these: the same code, environment and folders."""
+        """Return True if all are ready for just these: the same code, environment and folders."""
         return self._awaited == [*map(_process, sorted(tasks, key=_name))] and self.ready()
 
     def begin(self, task: Task) -> Child:
@@ -91,7 +94,8 @@ def _name(task: Task) -> str:
 
 def _process(task: Task) -> tuple[object, ...]:
     """Whatever of ``task`` cannot be changed any more once its process runs."""
-    fixed = task.command, task.environment, task.folder, task.place, task.passed_fds, task.hidden
+    environment = {name: value for name, value in task.environment.items() if name not in COMPILED}
+    fixed = task.command, environment, task.folder, task.place, task.passed_fds, task.hidden
     return (*fixed, task.limits.allowance)
 
 
@@ -112,8 +116,6 @@ class Ahead:
         self._waiting: Waiting | None = None
         self._tried = False
         self._expiry = threading.Timer(KEPT_S, self.end)
-        self._last: JobSpec | None = None
-        self._followed: dict[str, JobSpec] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -123,13 +125,10 @@ class Ahead:
         self.end()
 
     @contextmanager
-    def during(self, spec: JobSpec) -> Iterator[None]:
-        """While the job ``spec`` runs, what waits does not expire; a job of another kind ends it,
-        and so does one that is given up."""
+    def during(self) -> Iterator[None]:
+        """While a job runs, what waits does not expire; one that is given up ends it."""
         self._expiry.cancel()
         self._tried = False
-        if spec.duet is None:
-            self.end()
         try:
             yield
         except BaseException:
@@ -139,18 +138,8 @@ class Ahead:
         self._expiry.daemon = True
         self._expiry.start()
 
-    def foresee(self, spec: JobSpec) -> JobSpec:
-        """The pair that followed the last time on one like ``spec``, else one more like it: a gate
-        goes round its cases."""
-        last, self._last = self._last, spec
-        if last is None or _revisions(last) != _revisions(spec):
-            self._followed.clear()
-        else:
-            self._followed[last.case.key] = spec
-        return self._followed.get(spec.case.key, spec)
-
     def begin_beside(self, case: Case, tasks: Tasks) -> None:
-        """As `begin`, while a pair of ``case`` is measured, if that cannot disturb it."""
+        """As `begin`, while ``case`` is measured, if that cannot disturb it."""
         cpus = usable_cpus() - int(case.axes.get("workers", "0"))
         if self._station.room_beside and cpus >= ENOUGH_CPUS:
             self.begin(tasks)
@@ -168,7 +157,7 @@ class Ahead:
             if self._journal is not None:
                 self._journal.started_ahead(self._waiting.trees, self._waiting.folder)
         except (OSError, TargetAbsent) as error:  # the next job will tell, if it matters
-            log.info("The next pair's processes could not be started ahead: %s", error)
+            log.info("The next job's processes could not be started ahead: %s", error)
             self.end()
 
     def taken(self) -> Waiting | None:
@@ -185,8 +174,3 @@ class Ahead:
         if self._journal is not None:
             with suppress(OSError):
                 self._journal.ended_ahead()
-
-
-def _revisions(spec: JobSpec) -> tuple[str, str]:
-    assert spec.duet is not None
-    return spec.duet.baseline, spec.revision

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -15,7 +17,9 @@ from benchmarks.contracts import Canary, DuetSide, JobSpec, Progress, Rejected, 
 from benchmarks.diagnosis.disturbances import THROTTLED as HELD_BACK
 from benchmarks.diagnosis.merge import merge
 from benchmarks.exits import NO_DEVICE
-from worker.child.process import Ending, Exit, Task
+from worker.ahead import Ahead
+from worker.child import bytecode
+from worker.child.process import Child, Ending, Exit, Task
 from worker.child.workspace import environment_in
 from worker.device import canary, usable
 from worker.device.canary import NodeHistory
@@ -31,30 +35,37 @@ log = logging.getLogger(__name__)
 
 ROOM_FOR_ANOTHER = 1.5
 """A replicate is only repeated if the job has this many times its duration left."""
+_STARTING = frozenset({"build", "first_step"})
+"""Phases in which a process may need all processors, as to compile. What follows first, warm-up,
+counts for nothing: then the next job's process may load."""
+_ALONE = "alone"
 
 
 class Alone:
     """Measures one revision at a time at one station."""
 
-    def __init__(self, settings: Settings, station: Station) -> None:
+    def __init__(self, settings: Settings, station: Station, ahead: Ahead) -> None:
         self._settings = settings
         self.station = station
+        self._ahead = ahead
         self._node = NodeHistory(settings.folder, settings.canary_every_s)
 
     def measure(self, launch: Launch) -> Callable[[], Result]:
         """Measure one revision; returns what makes the job's Result of it."""
         node = self._node.now(lambda: self._canary(launch))
-        result, rejected = self.unthrottled(launch)
+        result, rejected = self.unthrottled(launch, self._next_begins(launch))
         # Merging concludes, and a verdict holds the case against the rates that the canary tells.
         return lambda: merge([with_conditions(result, rejected, node)])
 
-    def unthrottled(self, launch: Launch) -> tuple[Result, list[Rejected]]:
+    def unthrottled(
+        self, launch: Launch, once_started: Callable[[], None] = lambda: None
+    ) -> tuple[Result, list[Rejected]]:
         """The result of the first process during which the device did not throttle, else the last
-        one's."""
+        one's; ``once_started`` is called, again and again, from a process's warm-up on."""
         rejected: list[Rejected] = []
         for retries_left in range(self._settings.throttle_retries, -1, -1):
             began_s = time.monotonic()
-            result = self._measured(launch)
+            result = self._measured(launch, once_started)
             again_until_s = time.monotonic() + ROOM_FOR_ANOTHER * (time.monotonic() - began_s)
             if not held_back(result) or not retries_left or again_until_s > launch.until_s:
                 break
@@ -66,24 +77,62 @@ class Alone:
             rejected.append(Rejected(replicate=number, reasons=(HELD_BACK,), rate=rate))
         return result, rejected
 
-    def _measured(self, launch: Launch) -> Result:
+    def _measured(self, launch: Launch, once_started: Callable[[], None]) -> Result:
         """One child's result; its trace, if one is wanted, goes to the watch."""
         if not launch.spec.protocol.trace:
-            return self._one(launch)
+            return self._one(launch, once_started)
         with trace.place(launch.folder) as place:
-            result = self._one(launch, place.file)
+            result = self._one(launch, once_started, place.file)
             body, absent = place.take(result)
         launch.watch.keep(body)
         return trace.with_trace_outcome(result, absent)
 
-    def _one(self, launch: Launch, trace_file: Path | None = None) -> Result:
+    def _one(
+        self, launch: Launch, once_started: Callable[[], None], trace_file: Path | None = None
+    ) -> Result:
         flags = self.station.device.await_idle(goes_on(launch.watch))
-        task = self.task(launch, trace_file=trace_file)
-        tell = _numbered(launch.watch.tell, launch.spec)
-        outcome = self.station.supervise(task, launch.watch, tell)
+        numbered = _numbered(launch.watch.tell, launch.spec)
+
+        def tell(progress: Progress) -> None:
+            numbered(progress)
+            if progress.phase not in _STARTING:
+                once_started()
+
+        with self._seated(launch, trace_file) as (task, begin):
+            outcome = self.station.supervise(task, launch.watch, tell, begin)
         if outcome.ending is Ending.EXITED and outcome.left.code in (NO_DEVICE, REFUSED):
             self._insist_on_device(outcome.left, launch.watch)
         return self.read(launch, task, outcome, flags)
+
+    @contextmanager
+    def _seated(
+        self, launch: Launch, trace_file: Path | None
+    ) -> Iterator[tuple[Task, Callable[[Task], Child]]]:
+        """The task, and how it begins: in the process that waits for it, or in a fresh one."""
+        if waiting := self._ahead.taken():
+            with waiting:
+                there = replace(launch, folder=waiting.folder / _ALONE)
+                task = self.task(there, trace_file=trace_file)
+                if waiting.fit([task]):
+                    yield task, waiting.begin
+                    return
+            self._ahead.end()
+        yield self.task(launch, trace_file=trace_file), self.station.begun
+
+    def _next_begins(self, launch: Launch) -> Callable[[], None]:
+        """What starts the process of a next job of the same code, if that cannot disturb this one.
+
+        A gang's ranks load at once themselves. Bytecode that is kept for a case is no use to the
+        next one.
+        """
+        case = launch.spec.case
+        if case.is_of_gang or bytecode.lost() is not None:
+            return lambda: None
+
+        def tasks(folder: Path, ends: Mapping[str, int]) -> list[Task]:  # noqa: ARG001
+            return [self.task(replace(launch, folder=folder / _ALONE))]
+
+        return partial(self._ahead.begin_beside, case, tasks)
 
     def task(
         self, launch: Launch, duet: DuetSide | None = None, trace_file: Path | None = None

@@ -155,13 +155,12 @@ class Pairs:
         return tasks
 
     def _tasks_of_next(self, launch: Launch) -> Tasks:
-        """What makes the tasks of the pair that probably comes next, once it is wanted."""
-        spec = self._ahead.foresee(launch.spec)
+        """What makes the tasks of a next pair of the same code, once it is wanted."""
+        duet = launch.spec.duet
+        assert duet is not None
 
         def tasks(folder: Path, ends: Mapping[str, int]) -> list[Task]:
-            assert spec.duet is not None
-            sides = self._sides(replace(launch, spec=spec, folder=folder))
-            return self._tasks(sides, spec.duet, ends)
+            return self._tasks(self._sides(replace(launch, folder=folder)), duet, ends)
 
         return tasks
 

@@ -28,8 +28,8 @@ class Runner:
         self._settings = settings
         self.station = station
         self._caches = Caches(settings.folder / "caches")
-        self._alone = Alone(settings, station)
         self._ahead = ahead or Ahead(station, wanted=lambda: False)
+        self._alone = Alone(settings, station, self._ahead)
         self._pairs = Pairs(settings, self._alone, self._caches, self._ahead)
 
     def run(
@@ -54,7 +54,7 @@ class Runner:
         with commands.interrupted_by(partial(_look, watch)):
             try:
                 with (
-                    self._ahead.during(spec),
+                    self._ahead.during(),
                     workspace(self.station.uses) as folder,
                     self._caches.of(group, spec) as kept,
                 ):

@@ -117,14 +117,22 @@ class Station:
         """Note a job's folder: a worker that dies before its first child leaves it too."""
         self._started((), folder)
 
-    def supervise(self, task: Task, watch: Watch, tell: Tell) -> Outcome:
+    def supervise(
+        self,
+        task: Task,
+        watch: Watch,
+        tell: Tell,
+        begin: Callable[[Task], Child] | None = None,
+    ) -> Outcome:
         """Run a child to its end; nothing of it is left when this returns or raises.
+
+        ``begin`` starts it in place of `begun`.
 
         Raises:
             Interrupted: ``watch`` gave a cause.
             OSError: the child cannot be started.
         """
-        (outcome,) = self.supervise_together([task], watch, [tell], task.folder)
+        (outcome,) = self.supervise_together([task], watch, [tell], task.folder, begin=begin)
         return outcome
 
     def supervise_together(

@@ -19,7 +19,7 @@ class Tier(StrEnum):
     QUICK = "quick"
     """One process and short windows: a first look that makes no point in a series."""
     STANDARD = "standard"
-    """Three processes: what a night measures."""
+    """Three processes: enough to compare two revisions without a history."""
     GATE = "gate"
     """Five processes and longer windows: for a decision."""
 
@@ -33,7 +33,14 @@ TIMING: Mapping[Tier, Mapping[str, Any]] = {
         "block_min_steps": 2,
         "precision": 0.01,
     },
-    Tier.STANDARD: {"replicates": 3, "window_min_blocks": 6, "window_max_s": 12.0},
+    Tier.STANDARD: {
+        "replicates": 3,
+        "settle_max_s": 8.0,
+        "window_min_steps": 12,
+        "window_min_blocks": 6,
+        "window_max_s": 8.0,
+        "block_min_steps": 2,
+    },
     Tier.GATE: {"replicates": 5, "window_min_s": 10.0, "precision": 0.0025},
 }
 """What differs from the default protocol."""

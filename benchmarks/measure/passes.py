@@ -207,9 +207,8 @@ class Passes:
         """Step until steady; returns how it went and the mean step time that it ended with."""
         first_step_s = self.ranks.most(self._first_step(self._first_batches(batches)))
         read = conditions.reader(self._device)
-        rule = WarmupRule(self.protocol, read, self._workers, self._cycle)
-        block = max(self.protocol.block_min_steps, self._workers)
-        timed = self._run(batches, "warmup", rule, block)
+        rule = WarmupRule(self.protocol, read, self._cycle)
+        timed = self._run(batches, "warmup", rule, self.protocol.block_min_steps)
         if rule.reason == "capped":
             self._flags.append("warmup_incomplete")
         steps = timed.times.step

@@ -1,4 +1,8 @@
-"""Detects the end of warm-up, with floors and a cap. Pure but for the readings it is given."""
+"""Detects the end of warm-up, with floors and a cap. Pure but for the readings it is given.
+
+Steps are compared without their wait for a batch: a loader that is slower than the device never
+becomes steady, and the device behind it does. FULL lets the loader find its rate by itself.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ AGREE = 0.01
 SPIKE = 1.10
 """No step of them may be so many times the median."""
 SLOPE = 0.002
-"""A noisy loader never meets the two rules above; three blocks as flat as this suffice."""
+"""A noisy host never meets the two rules above; three blocks as flat as this suffice."""
 QUIET_STEPS = 10
 """Steps without a new graph or a grown allocator."""
 SETTLED_S = 5.0
@@ -42,8 +46,6 @@ class WarmupRule:
 
     protocol: Protocol
     read: Callable[[], Reading]
-    least_block: int = 1
-    """Floor of a block in steps, such as one round of the loader's processes."""
     cycle: int = 1
     """Steps whose times repeat, as their lengths do: a block is whole ones, told by their means."""
     reason: Reason = "capped"
@@ -60,12 +62,14 @@ class WarmupRule:
         self._elapsed_s += steps[-1]
         if self._counters is None:
             self._counters = self.read().counters
-        block = steps[self._since :]
-        if len(block) < max(self.protocol.block_min_steps, self.least_block):
+        since = slice(self._since, None)
+        waited = zip(steps[since], times.stall[since], strict=True)
+        block = [step_s - stall_s for step_s, stall_s in waited]
+        if len(block) < self.protocol.block_min_steps:
             return self._capped(steps)
         if len(block) % self.cycle:
             return self._capped(steps)
-        if sum(block) < self.protocol.block_min_s:
+        if sum(steps[since]) < self.protocol.block_min_s:
             return self._capped(steps)
         self._blocks.append(block_means(block, self.cycle).tolist())
         self._since = len(steps)

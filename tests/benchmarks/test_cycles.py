@@ -256,6 +256,7 @@ def test_steps_that_differ_by_their_length_alone_are_steady(cycle: int, steady: 
     rule, times = WarmupRule(protocol, Reading, cycle=cycle), StepTimes()
     for step in itertools.islice(itertools.cycle(PATTERN), 400):
         times.step.append(step)
+        times.stall.append(0.0)
         if rule(times):
             break
     assert (rule.reason == "steady" and len(times.step) < 100) is steady

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import os
 import socket
@@ -275,9 +276,10 @@ def test_two_processes_measure_in_turn() -> None:
 
 def _measured(spec: ProcessSpec, ahead: bool) -> subprocess.CompletedProcess[str]:
     assert spec.duet is not None
-    waited = f"{time.monotonic()}\n" if ahead else ""
+    began = json.dumps({"at_s": time.monotonic(), "environment": {}})
+    waited = f"{began}\n" if ahead else ""
     return loaded.run(
-        *("benchmarks", "-", *(("--ahead", "2") if ahead else ())),
+        *("benchmarks", "-", *(("--await", "2") if ahead else ())),
         environment=os.environ,
         folder=Path.cwd(),
         given=f"{waited}{spec.model_dump_json(exclude_none=True)}".encode(),

@@ -400,6 +400,17 @@ def labyrinth(asked):
     succeed(asked)
 
 
+def warming(asked):
+    """Warms up until a process waits for the next job, or the test says that none will."""
+    note(asked, os.getpid())
+    with (asked["folder"] / "sides").open("a") as sides:
+        sides.write("ahead\n" if "--await" in sys.argv else "fresh\n")
+    with (asked["folder"] / "caches").open("a") as caches:
+        caches.write(os.environ["TRITON_CACHE_DIR"] + "\n")
+    event(asked, "warmup")
+    succeed(asked)
+
+
 def turned(asked, **more):
     """Measures in turn where that is asked for, and passes the baton as the real one does."""
     part = asked["spec"].get("duet")
@@ -408,7 +419,7 @@ def turned(asked, **more):
         return
     note(asked, os.getpid())
     with (asked["folder"] / "sides").open("a") as sides:
-        sides.write("ahead\n" if "--ahead" in sys.argv else "fresh\n")
+        sides.write("ahead\n" if "--await" in sys.argv else "fresh\n")
     end = socket.socket(fileno=part["socket_fd"])
     end.sendall(b"h")
     assert end.recv(1), "the other side is gone"
@@ -492,9 +503,11 @@ def ranks(asked):
 
 def wait_ahead():
     """Say that it was started ahead, and wait for the job."""
-    events = {"events": int(sys.argv[sys.argv.index("--ahead") + 1])}
+    events = {"events": int(sys.argv[sys.argv.index("--await") + 1])}
     event(events, "build")
-    assert float(sys.stdin.readline()) <= time.monotonic()
+    began = json.loads(sys.stdin.readline())
+    assert began["at_s"] <= time.monotonic()
+    os.environ.update(began["environment"])
 
 
 def read():
@@ -506,7 +519,7 @@ def read():
 
 
 def main():
-    if "--ahead" in sys.argv and "--deaf" not in sys.argv:
+    if "--await" in sys.argv and "--deaf" not in sys.argv:
         wait_ahead()
     asked = read()
     part = sys.argv[2] if sys.argv[1:2] == ["--part"] else asked["workload"]

@@ -1,9 +1,10 @@
-"""Processes that load before their job is known: used once, for the same targets, or ended."""
+"""Processes that load before their job is known: used once, for the same code, or ended."""
 
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from worker.runner import Runner
 from worker.state_dir import Journal
 from worker.supervisor import Interrupted, Station
 
+SCRIPT = Path(__file__).with_name("scripted_child.py")
 FRESH, AHEAD = ["fresh"] * 2, ["ahead"] * 2
 
 
@@ -36,8 +38,8 @@ class Bench:
         spec = self._job(workload, duet=duet, replicate=number + 1, **more)
         return self._runner.run(spec, self._onlooker)
 
-    def alone(self):
-        return self._runner.run(self._job("ok"), self._onlooker)
+    def alone(self, workload="ok", group=None, **more):
+        return self._runner.run(self._job(workload, **more), self._onlooker, group)
 
     def sides(self):
         """Read how each side was started: fresh or ahead."""
@@ -92,21 +94,40 @@ def test_it_tells_the_same_as_without(bench):
 @pytest.mark.parametrize(
     "more", [{"baseline": "older"}, {"revision": "newer"}, {"axes": {"precision": "bf16"}}]
 )
-def test_a_pair_of_something_else_starts_afresh(bench, more, settings):
+def test_any_pair_of_the_same_code_uses_them(bench, more):
     bench.pair()
     bench.await_ready()
-    waiting, _ = bench.waiting()
-    bench.pair(**more)
+    assert bench.pair(**more).status is Status.OK
+    assert bench.sides() == FRESH + AHEAD
+
+
+@pytest.mark.parametrize("more", [{"baseline": "older"}, {"revision": "newer"}])
+def test_a_pair_of_other_code_starts_afresh(
+    settings, contained, job, onlooker, notes, tmp_path, more
+):
+    for revision in ("abc", "newer", "old", "older"):
+        package = tmp_path / "checkouts" / revision / "benchmarks"
+        package.mkdir(parents=True)
+        (package / "__init__.py").touch()
+        (package / "__main__.py").symlink_to(SCRIPT)
+    target = f"{tmp_path}/checkouts/{{revision}}"
+    chosen = settings.model_copy(update={"child_command": (), "worker_target": target})
+    bench = Bench(chosen, contained, job, onlooker, notes, tmp_path / "b", lambda: True)
+    with bench.ahead:
+        bench.pair()
+        bench.await_ready()
+        waiting, _ = bench.waiting()
+        bench.pair(**more)
     assert bench.sides() == FRESH + FRESH
     assert not process_tree.alive({(one.pid, one.started) for one in waiting})
 
 
-def test_the_case_that_followed_the_last_time_is_foreseen(bench):
+def test_a_gate_that_goes_round_its_cases_uses_them_for_each(bench):
     for number in range(3):
         for precision in ("fp32", "bf16"):
             bench.pair(number=number, axes={"precision": precision})
             bench.await_ready()
-    assert bench.sides() == FRESH * 3 + AHEAD * 3
+    assert bench.sides() == FRESH + AHEAD * 5
 
 
 def test_a_job_of_another_kind_ends_them(bench, tmp_path):
@@ -183,6 +204,54 @@ def test_none_load_beside_a_cpus_step_nor_where_they_could_see_it(
     assert station.room_beside is room
 
 
+@pytest.fixture
+def roomy(bench, monkeypatch):
+    """A bench whose device and processors have room for a process beside the one that measures."""
+    monkeypatch.setattr(Station, "room_beside", True)
+    monkeypatch.setattr("worker.ahead.usable_cpus", lambda: 16)
+    return bench
+
+
+@pytest.mark.parametrize("contained", [Containment.PROCESS_GROUP])
+def test_the_next_case_of_the_same_code_uses_what_loaded_while_the_last_one_warmed_up(
+    roomy, tmp_path, living, notes
+):
+    groups = ["a" * 32, "b" * 32, "a" * 32]
+    for number, group in enumerate(groups):
+        axes = {"precision": "bf16" if group.startswith("b") else "fp32"}
+        more = {"replicates": 2, "replicate": number // 2 + 1, "axes": axes}
+        assert roomy.alone("warming", group, **more).status is Status.OK
+        roomy.await_ready()
+    assert roomy.sides() == ["fresh", "ahead", "ahead"]
+    # It compiles where the other processes of its case do, which nobody knew when it started.
+    first, other, again = (notes / "caches").read_text().split()
+    assert first == again != other
+    assert groups[0] in first
+    assert groups[1] in other
+    assert not living()
+    assert [str(one) for one in left_in(tmp_path)] == roomy.waiting()[1]
+
+
+@pytest.mark.parametrize("contained", [Containment.PROCESS_GROUP])
+@pytest.mark.parametrize("again", [True, False])
+def test_a_pair_after_a_single_case_starts_afresh_and_the_other_way_round(roomy, again):
+    roomy.alone("warming")
+    roomy.await_ready()
+    roomy.pair()
+    roomy.await_ready()
+    roomy.alone("warming") if again else roomy.pair()
+    assert roomy.sides() == ["fresh", *FRESH, *(["fresh"] if again else AHEAD)]
+
+
+@pytest.mark.parametrize(
+    ("cpus", "axes"), [(2, {}), (16, {"workers": "16"}), (16, {"parallel": "ddp"})]
+)
+def test_without_room_beside_it_no_single_process_is_started_ahead(roomy, monkeypatch, cpus, axes):
+    monkeypatch.setattr("worker.ahead.usable_cpus", lambda: cpus)
+    roomy.alone("warming", axes=axes)
+    assert roomy.waiting() == ([], [])
+
+
 def test_code_that_knows_nothing_of_this_starts_afresh(
     settings, contained, job, onlooker, notes, tmp_path, acting
 ):
@@ -198,6 +267,7 @@ def test_code_that_knows_nothing_of_this_starts_afresh(
     assert not left_in(tmp_path)
 
 
+TAKEN = b'{"at_s": 0.0, "environment": {"TRITON_CACHE_DIR": "/kept"}}\n'
 LOADED = """
 import os, sys, threading
 from benchmarks import __main__ as child
@@ -205,6 +275,7 @@ ours, theirs = os.pipe()
 threads = threading.active_count()
 child._wait_ahead(theirs)
 import torch
+assert os.environ["TRITON_CACHE_DIR"] == "/kept"
 assert b'"phase":"build"' in os.read(ours, 1000)
 assert "benchmarks.measure.session" in sys.modules and "torch._dynamo" in sys.modules
 assert not torch.cuda.is_initialized()
@@ -216,4 +287,4 @@ assert not [one for one in held if one.startswith("/dev/nvidia")], held
 
 
 def test_what_waits_has_loaded_torch_and_touched_no_device():
-    subprocess.run([sys.executable, "-c", LOADED], input=b"0.0\n", timeout=120, check=True)
+    subprocess.run([sys.executable, "-c", LOADED], input=TAKEN, timeout=120, check=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import select
 import selectors
@@ -22,6 +23,7 @@ from benchmarks.contracts import Event, ProcessSpec, Progress
 from worker.child import process_tree
 from worker.child.process_tree import Process, Tree
 from worker.child.resource_limits import Allowance, Consumption, Excess
+from worker.child.workspace import COMPILED
 from worker.heartbeat import Cause
 
 CHUNK_B = 2**20
@@ -167,7 +169,7 @@ class Child:
                 else:
                     stdin = handed_over.enter_context(_document(task.spec, theirs))
                 self._process = subprocess.Popen(
-                    [*guard, *task.command, *(("--ahead", str(theirs)) if task.ahead else ())],
+                    [*guard, *task.command, *(("--await", str(theirs)) if task.ahead else ())],
                     stdin=stdin,
                     stdout=self._stdout.theirs,
                     stderr=self._stderr.theirs,
@@ -202,15 +204,18 @@ class Child:
         return ready == [self._events]
 
     def take(self, task: Task) -> None:
-        """Give a child that waits what ``task`` measures, and its limits.
+        """Give a child that waits what ``task`` measures, where it keeps what it compiles, and its
+        limits.
 
         It reads in any case: if it has ended, `watch` tells of that.
         """
         assert self._stdin is not None
         assert task.spec is not None
         self._limits = task.limits
+        late = {name: task.environment[name] for name in COMPILED if name in task.environment}
+        began = json.dumps({"at_s": time.monotonic(), "environment": late})
         with suppress(BrokenPipeError):
-            self._stdin.write(f"{time.monotonic()}\n".encode())
+            self._stdin.write(began.encode() + b"\n")
             self._stdin.write(task.spec.document(self._told_events))
         _close(self._stdin)
 

@@ -20,7 +20,8 @@ PREFIX = "tl-"
 """Short, so that socket paths below it stay under 108 bytes."""
 _PRIVATE = {"TMPDIR": "tmp", "TORCHINDUCTOR_CACHE_DIR": "ind", "TRITON_CACHE_DIR": "tri"}
 _BYTECODE = "PYTHONPYCACHEPREFIX"
-_COMPILED = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+COMPILED = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+"""Variables that torch reads when it compiles, not when it is loaded."""
 
 
 @contextmanager
@@ -143,7 +144,7 @@ def environment_in(folder: Path, settings: Settings, caches: Path | None = None)
     places = {variable: folder / name for variable, name in _PRIVATE.items()}
     environment = child_environment(settings)
     if caches is not None:
-        places |= {variable: caches / _PRIVATE[variable] for variable in _COMPILED}
+        places |= {variable: caches / _PRIVATE[variable] for variable in COMPILED}
         if bytecode.lost() is not None:
             places[_BYTECODE] = caches / "pyc"
             environment.pop("PYTHONDONTWRITEBYTECODE", None)

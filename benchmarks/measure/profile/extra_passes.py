@@ -53,7 +53,7 @@ def run(
         marked = phases.measure(trainer, ring, full)
         if phases.perturbed(marked, synth):
             flags.append(phases.PERTURBED)
-        reporter.tell("phases", 1.0)
+        reporter.tell("input", 1.0)
         cost = _sample_cost(trainer, ring)
     if (protocol.profile or trace is not None) and cycles.several_shapes(ring):
         profile = Profile(absent=SEVERAL_SHAPES)
@@ -61,6 +61,7 @@ def run(
         reporter.tell("profile", 1.0)
         profile = recording.profile(trainer, ring, trace)
         profile = periodic.with_costs(profile, synth.step_trace.values())
+        reporter.tell("layers", 1.0)
         profile = modules.with_layers(profile, trainer, ring)
         if unreliable(profile, synth):
             flags.append(UNRELIABLE)

@@ -29,7 +29,7 @@ SMOKE = suites.suite("smoke")
 
 def test_more_processes_longer_windows_and_compiling_take_longer() -> None:
     case, quick = Case(workload="unet"), suites.QUICK
-    assert expected_s(case, suites.STANDARD) > 2 * expected_s(case, quick)
+    assert expected_s(case, suites.NIGHT) > 2 * expected_s(case, quick)
     compiled = Case(workload="unet", axes={"compile": "default"})
     assert expected_s(compiled, quick) > expected_s(case, quick) + 20
     three = quick.model_copy(update={"replicates": 3})

@@ -37,8 +37,9 @@ def test_a_tier_leaves_the_passes_beside_timing_as_the_suite_has_them() -> None:
     told = timed(Tier.GATE, ladder)
     assert (told.parity, told.efficiency, told.replicates) == (True, True, 5)
     assert told.window_min_s > ladder.window_min_s
-    night = Protocol(replicates=3, window_min_blocks=6, window_max_s=12.0)
-    assert timed(Tier.STANDARD) == night
+    standard = {"window_min_blocks": 6, "window_min_steps": 12, "block_min_steps": 2}
+    standard |= {"replicates": 3, "window_max_s": 8.0, "settle_max_s": 8.0}
+    assert timed(Tier.STANDARD) == Protocol(**standard)
 
 
 @pytest.mark.parametrize("tier", [None, "standard"])
