@@ -28,9 +28,10 @@ LADDER = QUICK.model_copy(update={"parity": True, "phases": True, "profile": Tru
 """The same with parity: a rung that changes the numbers is no speed-up."""
 NIGHT = timed(
     Tier.STANDARD, Protocol(parity=True, efficiency=True, phases=True, profile=True)
-).model_copy(update={"replicates": 2})
-"""Two processes a case: what they differ by is pooled over nights, and a surprise is measured again
-the same night. A third process would add a fifth to the night."""
+).model_copy(update={"replicates": 1})
+"""One process a case: a series' history tells how processes differ, and a surprise is measured
+again the same night. A second process of each case would take another half an hour on an H200, and
+narrow the interval around the next night by a quarter (benchmarks/results/intervals)."""
 
 _PINNED = {"pinning": "on"}
 _GPU_LOADER = {

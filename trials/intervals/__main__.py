@@ -38,8 +38,8 @@ ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "benchmarks" / "results" / "h200"
 ROWS = ROOT / "benchmarks" / "results" / "intervals" / "coverage.jsonl"
 PAGE = ROWS.parent / "README.md"
-PROCESSES = 3
-"""Of a point, as the tier `standard` has them."""
+STANDARD, NIGHTLY = 3, 1
+"""Processes of a point: of the tier `standard`, and of the suite `nightly`."""
 LEAST_SESSIONS, LEAST_NIGHTS = 2, 5
 """Before a night is predicted."""
 EVERY = 5
@@ -49,6 +49,8 @@ TRUTHS = (
     ((1.0, 0.5, 0.5), (3, 10, 3)),
     ((1.0, 1.0, 1.0), (3, 10, 3)),
     ((1.0, 1.0, 1.0), (3, 5, 5)),
+    ((1.0, 1.0, 0.0), (1, 10, 1)),
+    ((1.0, 0.5, 0.5), (1, 10, 3)),
     ((1.0, 1.0, 1.0), (1, 10, 5)),
     ((1.0, 1.0, 2.0), (3, 3, 8)),
 )
@@ -145,25 +147,32 @@ def recorded() -> Iterator[Row]:
             if one["status"] == "ok" and not (one.get("planted") and one["side"] == "B"):
                 place = f"{one['measured_at'][:10]} {one['gpu']}"
                 sessions[f"{one['name']}, {one['tier']}"][place].append(one)
-    every: list[Prediction] = []
-    for name, of_case in sorted(sessions.items()):
-        told = [one for metric in ("full", "synth") for one in _by_session(of_case, metric)]
-        if told:
-            yield row(f"H200: {name}", told)
-            every += told
-    yield row("H200: all of these", every)
+    for processes, of_points in ((STANDARD, ""), (NIGHTLY, ", one process a point")):
+        every: list[Prediction] = []
+        for name, of_case in sorted(sessions.items()):
+            told = [
+                one
+                for metric in ("full", "synth")
+                for one in _by_session(of_case, metric, processes)
+            ]
+            if told:
+                yield row(f"H200: {name}{of_points}", told)
+                every += told
+        yield row(f"H200: all of these{of_points}", every)
 
 
-def _by_session(of_case: dict[str, list[dict[str, object]]], metric: str) -> Iterator[Prediction]:
-    """Predict every point of three processes of a session from the sessions before it."""
+def _by_session(
+    of_case: dict[str, list[dict[str, object]]], metric: str, processes: int
+) -> Iterator[Prediction]:
+    """Predict every point of a session, of so many processes, from the sessions before it."""
     before: list[MeasuredPoint] = []
     sessions = [sorted(session, key=_moment) for session in of_case.values()]
     for number, session in enumerate(sorted(sessions, key=lambda rows: _moment(rows[0]))):
         logs = [math.log(float(str(one[metric]))) for one in session]
         at = datetime.fromisoformat(_moment(session[0]))
         points = [
-            replace(nested.measured(logs[first : first + PROCESSES], str(session[0]["gpu"])), at=at)
-            for first in range(0, len(logs) - PROCESSES + 1, PROCESSES)
+            replace(nested.measured(logs[first : first + processes], str(session[0]["gpu"])), at=at)
+            for first in range(0, len(logs) - processes + 1, processes)
         ]
         if number >= LEAST_SESSIONS:
             yield from (predicted(before, one) for one in points)
