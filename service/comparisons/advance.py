@@ -17,8 +17,7 @@ from service.comparisons import case_workers, comparison_jobs, forecasts, worker
 from service.comparisons.each_running import advance_each
 from service.comparisons.start import tell
 from service.database.prepared import session_on
-from service.database.session import Database, rows
-from service.errors import NotFound
+from service.database.session import Database, found, rows
 from service.jobs import expiry
 from service.models import ComparisonJob, ComparisonRow, ComparisonState, EventKind, Job
 from service.models.bisections import PROBES
@@ -28,8 +27,6 @@ from service.schemas.gate import GOOD, Outcome
 from service.wording.statements import say
 
 log = logging.getLogger(__name__)
-
-NONE_KNOWN = "There is no such comparison; GET /api/v1/comparisons lists them."
 
 
 def advance_after(database: Database, after: str) -> Iterator[tuple[str, bool]]:
@@ -120,11 +117,7 @@ def cancel(session: Session, comparison_id: str, now: datetime) -> None:
 
 
 def _load(session: Session, comparison_id: str) -> ComparisonRow:
-    query = select(ComparisonRow).where(ComparisonRow.id == comparison_id)
-    row = session.scalars(query.execution_options(populate_existing=True)).first()
-    if row is None:
-        raise NotFound(NONE_KNOWN)
-    return row
+    return found(session, ComparisonRow, comparison_id, populate_existing=True)
 
 
 def _decide(session: Session, row: ComparisonRow, decision: Decision, now: datetime) -> bool:

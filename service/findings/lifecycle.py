@@ -17,8 +17,8 @@ from sqlalchemy.orm import Session
 
 from service.analysis.attribution import Attribution
 from service.analysis.statement import Statement, read, state
-from service.database.session import new_id, rows
-from service.errors import Conflict, NotFound
+from service.database.session import found, new_id, rows
+from service.errors import Conflict
 from service.findings.rules import ACTIVE
 from service.history.series_history import PlacedChange
 from service.models import EventKind, FindingEvent, FindingRow, FindingState
@@ -130,7 +130,6 @@ log = logging.getLogger(__name__)
 SYSTEM_ACTOR = "throughline"
 """The actor of what nobody did by hand."""
 _ATTRIBUTION = TypeAdapter(Attribution)
-NO_SUCH = "There is no such finding; GET /api/v1/findings lists them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,9 +310,7 @@ def _workload(says: Statement) -> str:
 
 
 def _seen(session: Session, finding_id: str, version: int | None) -> FindingRow:
-    row = session.get(FindingRow, finding_id, populate_existing=True)
-    if row is None:
-        raise NotFound(NO_SUCH)
+    row = found(session, FindingRow, finding_id, populate_existing=True)
     if version is not None and row.version != version:
         raise Conflict("Somebody has changed this finding since; read it again.")
     return row

@@ -14,8 +14,7 @@ from benchmarks.catalog.metrics import metric
 from service.analysis.statement import read
 from service.database import paging
 from service.database.paging import Page
-from service.errors import NotFound
-from service.findings.lifecycle import NO_SUCH
+from service.database.session import found
 from service.findings.rules import ACTIVE, DRIFT, ReportedPlace
 from service.history import revisions
 from service.history.change_ends import doubtful_end, ends_of
@@ -55,9 +54,7 @@ def load_finding(session: Session, finding_id: str) -> FindingView:
     Raises:
         NotFound: there is no such finding.
     """
-    row = session.get(FindingRow, finding_id)
-    if row is None:
-        raise NotFound(NO_SUCH)
+    row = found(session, FindingRow, finding_id)
     events = select(FindingEvent).where(FindingEvent.finding_id == finding_id)
     return FindingView(
         summary=_summaries(session, [row])[0],

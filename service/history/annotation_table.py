@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 
 from service.database import paging
 from service.database.paging import Page
-from service.database.session import check_time, new_id
-from service.errors import Invalid, NotFound
+from service.database.session import check_time, found, new_id
+from service.errors import Invalid
 from service.history import revisions
 from service.models import AnnotationRow, Revision
 from service.schemas.annotations import AnnotationView
@@ -61,9 +61,7 @@ def remove(session: Session, annotation_id: str) -> None:
     Raises:
         NotFound: there is none of that id.
     """
-    row = session.get(AnnotationRow, annotation_id)
-    if row is None:
-        raise NotFound("There is no such annotation; GET /api/v1/annotations lists them.")
+    row = found(session, AnnotationRow, annotation_id)
     session.delete(row)
     session.flush()
 

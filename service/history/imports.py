@@ -18,8 +18,8 @@ from sqlalchemy.orm import Session
 
 from service.analysis.summary import summarise_values
 from service.database.paging import Page, batched
-from service.database.session import alone, insert_if_absent
-from service.errors import Conflict, Invalid, NotFound
+from service.database.session import alone, found, insert_if_absent
+from service.errors import Conflict, Invalid
 from service.history import pending, revisions
 from service.history.queries import COUNTED, POINT_ORDER, after_point, cursor_of, name_of
 from service.history.record import digest_of, facts_digest
@@ -320,9 +320,7 @@ def export(
     Raises:
         NotFound: there is no such series.
     """
-    row = session.get(SeriesRow, series_id)
-    if row is None:
-        raise NotFound("There is no such series; GET /api/v1/series lists them.")
+    row = found(session, SeriesRow, series_id)
     query = (
         select(Point, ImportedPoint.document)
         .outerjoin(ImportedPoint, ImportedPoint.id == Point.result_id)

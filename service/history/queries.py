@@ -31,6 +31,7 @@ from service import models
 from service.analysis.gate.pairs import software_of
 from service.database import paging
 from service.database.paging import Page, batched
+from service.database.session import found
 from service.errors import NotFound
 from service.history.types import Failure, ResultSummary, StoredResult
 from service.models import EnvironmentRow, Exclusion, Job, Point, ResultRow, SeriesRow
@@ -69,9 +70,7 @@ def load_series(
     Raises:
         NotFound: there is no such series.
     """
-    row = session.get(SeriesRow, series_id)
-    if row is None:
-        raise NotFound("There is no such series; GET /api/v1/series lists them.")
+    row = found(session, SeriesRow, series_id)
     chosen = (Point.series_id == series_id, *conditions)
     if newest is None:
         return _series(row, points_where(session, *chosen))
@@ -125,8 +124,7 @@ def page_of_points(
     Raises:
         NotFound: there is no such series.
     """
-    if session.get(SeriesRow, series_id) is None:
-        raise NotFound("There is no such series; GET /api/v1/series lists them.")
+    found(session, SeriesRow, series_id)
     query = (
         select(*_POINT).where(Point.series_id == series_id).order_by(*POINT_ORDER).limit(limit + 1)
     )
@@ -294,9 +292,7 @@ def load_result(session: Session, result_id: str) -> StoredResult:
     Raises:
         NotFound: there is no such result.
     """
-    row = session.get(ResultRow, result_id, options=[undefer(ResultRow.document)])
-    if row is None:
-        raise NotFound("There is no such result; GET /api/v1/results lists them.")
+    row = found(session, ResultRow, result_id, options=[undefer(ResultRow.document)])
     return stored_of(row)
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, CompoundSelect, literal, select, union_all
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import GPUS
-from service.errors import NotFound
+from service.database.session import found
 from service.jobs.prices import price_at
 from service.models import (
     Attempt,
@@ -81,9 +81,7 @@ def spent_on(
     Raises:
         NotFound: there is no such thing.
     """
-    if session.get(kind, name) is None:
-        listed = kind.__tablename__
-        raise NotFound(f"There is no such {listed[:-1]}; GET /api/v1/{listed} lists them.")
+    found(session, kind, name)
     which = {
         ComparisonRow: ComparisonRow.id == name,
         BisectionRow: ComparisonRow.source == f"{PROBES}{name}",

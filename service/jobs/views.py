@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import JobSpec, Progress
 from service.database import paging
 from service.database.paging import Page
-from service.errors import NotFound
+from service.database.session import found
 from service.models import Attempt, Job, ResultRow
 from service.schemas.jobs import AttemptView, JobView
 
@@ -22,11 +22,7 @@ def load_job(session: Session, job_id: str) -> JobView:
     Raises:
         NotFound: there is no such job.
     """
-    query = select(Job).where(Job.id == job_id).execution_options(populate_existing=True)
-    row = session.scalars(query).first()
-    if row is None:
-        raise NotFound("There is no such job; GET /api/v1/jobs lists them.")
-    return views(session, [row])[0]
+    return views(session, [found(session, Job, job_id, populate_existing=True)])[0]
 
 
 def list_jobs(

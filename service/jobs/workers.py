@@ -10,7 +10,7 @@ from sqlalchemy import Table, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FOLDER, Worker, meets
-from service.database.session import insert_if_absent
+from service.database.session import found, insert_if_absent
 from service.errors import Conflict, NotFound
 from service.jobs import commit_ranges, eligibility, heads
 from service.models import WorkerRow
@@ -108,10 +108,7 @@ def resume(session: Session, name: str) -> WorkerView:
 
 def _locked(session: Session, name: str) -> WorkerRow:
     eligibility.lock_pairs(session)
-    row = session.get(WorkerRow, name, with_for_update=True)
-    if row is None:
-        raise NotFound("There is no such worker; GET /api/v1/workers lists them.")
-    return row
+    return found(session, WorkerRow, name, with_for_update=True)
 
 
 def _given_jobs(session: Session, row: WorkerRow) -> WorkerView:

@@ -15,7 +15,7 @@ from service.comparisons import worker_choice
 from service.comparisons.bisection.probe_pairs import comparison_of
 from service.comparisons.bisection.subject import ChangeToExplain, Subject
 from service.comparisons.start import specs_of
-from service.database.session import new_id
+from service.database.session import found, new_id
 from service.jobs import commit_ranges
 from service.schemas.bisections import BisectionRequest, BisectionState, RangeCommit
 from service.schemas.comparisons import ComparisonRequest
@@ -126,9 +126,7 @@ def _of_case(request: BisectionRequest) -> Subject:
 
 
 def _bisectable(session: Session, finding_id: str | None) -> models.FindingRow:
-    finding = session.get(models.FindingRow, finding_id)
-    if finding is None:
-        raise errors.NotFound("There is no such finding; GET /api/v1/findings lists them.")
+    finding = found(session, models.FindingRow, finding_id)
     about = models.FindingSeries.finding_id == finding.id
     query = select(models.SeriesRow.source).join(models.FindingSeries).where(about)
     if source := session.scalars(query.limit(1)).first():

@@ -22,8 +22,8 @@ from service.comparisons.bisection.probe_pairs import (
 )
 from service.comparisons.bisection.subject import AskedProbe, BisectionDecision, Subject
 from service.comparisons.each_running import advance_each
-from service.database.session import Database, rows
-from service.errors import NotFound, ServiceError
+from service.database.session import Database, found, rows
+from service.errors import ServiceError
 from service.history import revisions
 from service.models.bisections import PROBES
 from service.outbox import events
@@ -31,8 +31,6 @@ from service.schemas.bisections import BisectionRequest, BisectionState, OtherCu
 from service.wording.bisected import noun_of
 
 log = logging.getLogger(__name__)
-
-NO_BISECTION = "There is no such bisection; GET /api/v1/bisections lists them."
 
 
 def advance_after(database: Database, after: str = "") -> Iterator[tuple[str, bool]]:
@@ -86,10 +84,7 @@ def load_row(session: Session, bisection_id: str) -> models.BisectionRow:
     Raises:
         NotFound: there is no such bisection.
     """
-    row = session.get(models.BisectionRow, bisection_id, populate_existing=True)
-    if row is None:
-        raise NotFound(NO_BISECTION)
-    return row
+    return found(session, models.BisectionRow, bisection_id, populate_existing=True)
 
 
 def _take_commits(session: Session, row: models.BisectionRow, now: datetime) -> None:
