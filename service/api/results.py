@@ -10,8 +10,8 @@ from fastapi.responses import RedirectResponse
 from pydantic import StringConstraints, TypeAdapter
 from sqlalchemy.orm import Session
 
+from benchmarks import contracts
 from benchmarks.artifact_kinds import GZIP, ArtifactKind
-from benchmarks.contracts import Contract, Line, Name, Revision, Status
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Now
 from service.api.findings import Actor
 from service.api.openapi import problems
@@ -36,7 +36,7 @@ _PACKED: Any = {
 Reason = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f]+$")]
 
 
-class ExclusionRequest(Contract):
+class ExclusionRequest(contracts.Contract):
     """The reason for excluding a result from analysis, and the actor who excludes it."""
 
     reason: Reason
@@ -47,10 +47,10 @@ class ExclusionRequest(Contract):
 @needs(Permission.READ)
 def list_results(
     session: DatabaseSession,
-    revision: Revision | None = None,
-    case: Line | None = None,
-    worker: Name | None = None,
-    status: Status | None = None,
+    revision: contracts.Revision | None = None,
+    case: contracts.Line | None = None,
+    worker: contracts.Name | None = None,
+    status: contracts.Status | None = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Listing[ResultSummary]:

@@ -11,18 +11,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Name, Revision
 from service import models
-from service.api.dependencies import (
-    Caller,
-    Cursor,
-    DatabaseSession,
-    Id,
-    IdempotencyKey,
-    Limit,
-    Now,
-    Wait,
-    get_database,
-    owned,
-)
+from service.api import dependencies
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
@@ -45,10 +34,10 @@ router = noun("/submissions", "submissions")
 def submit(
     request: SubmissionRequest,
     response: Response,
-    session: DatabaseSession,
-    now: Now,
-    caller: Caller,
-    idempotency_key: IdempotencyKey = None,
+    session: dependencies.DatabaseSession,
+    now: dependencies.Now,
+    caller: dependencies.Caller,
+    idempotency_key: dependencies.IdempotencyKey = None,
 ) -> Submitted:
     """Queue a suite, a case or several cases at one revision.
 
@@ -66,7 +55,9 @@ def submit(
     a case makes points once the last one is in, and `counts` are of cases. `trace` keeps
     the profiler's trace of each case.
     """
-    accepted = jobs_submit.submit(session, owned(request, caller), now, idempotency_key)
+    accepted = jobs_submit.submit(
+        session, dependencies.owned(request, caller), now, idempotency_key
+    )
     if accepted.replayed:
         response.status_code = 200
     audit.made(session, accepted.submission_id, before=accepted.replayed)
@@ -76,11 +67,11 @@ def submit(
 @router.get("")
 @needs(Permission.READ)
 def list_submissions(
-    session: DatabaseSession,
+    session: dependencies.DatabaseSession,
     revision: Revision | None = None,
     suite: Name | None = None,
-    cursor: Cursor = None,
-    limit: Limit = 50,
+    cursor: dependencies.Cursor = None,
+    limit: dependencies.Limit = 50,
 ) -> Listing[SubmissionSummary]:
     """List submissions, the newest first."""
     conditions = []
@@ -95,10 +86,10 @@ def list_submissions(
 @router.get("/{submission_id}", responses=problems(404))
 @needs(Permission.READ)
 async def read_submission(
-    submission_id: Id, request: Request, wait_s: Wait = 0.0
+    submission_id: dependencies.Id, request: Request, wait_s: dependencies.Wait = 0.0
 ) -> SubmissionView:
     """Read a submission with its jobs, after waiting until it is finished or `wait_s` is over."""
-    database = get_database(request)
+    database = dependencies.get_database(request)
     load = within(request.state.project, partial(_load, submission_id))
     is_over = within(request.state.project, partial(_is_finished, submission_id))
     submission = await database.run(load, write=False)
@@ -117,8 +108,8 @@ async def read_submission(
 )
 @needs(Permission.READ)
 def read_report(
-    submission_id: Id,
-    session: DatabaseSession,
+    submission_id: dependencies.Id,
+    session: dependencies.DatabaseSession,
     against: Revision | None = None,
     format: Literal["json", "markdown"] = "json",  # noqa: A002 - the name in the address
 ) -> Report | Response:

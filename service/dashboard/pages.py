@@ -24,12 +24,12 @@ from service.dashboard import (
     gangs,
     overview,
     queries,
+    rendering,
     runs,
     series_changes,
 )
 from service.dashboard.finding_data import Mark
 from service.dashboard.query_params import CasesAddress, JobsAddress, RunAddress
-from service.dashboard.rendering import COUNTED, page_router, partial, render, render_error
 from service.dashboard.worker_pages import gone_before
 from service.errors import NotFound
 from service.findings import failing_by_series
@@ -43,9 +43,9 @@ from service.jobs.types import Terms
 from service.models import Job, LabelSet, Point
 from service.wording import formats, waiting
 
-__all__ = ["mount", "render_error", "router"]
+__all__ = ["mount", "router"]
 
-router = page_router(COUNTED)
+router = rendering.page_router(rendering.COUNTED)
 
 SPARK_REVISIONS = 30
 MOST_SERIES = 1_000
@@ -70,9 +70,9 @@ def mount(app: FastAPI) -> None:
 def show_overview(request: Request, session: Reading, now: Now, terms: LeaseTerms) -> Response:
     """Show whether everything is all right, what changed, and how fast training is."""
     counts = queries.jobs_by_state(session)
-    return render(
+    return rendering.render(
         request,
-        "_overview.html" if partial(request) else "overview.html",
+        "_overview.html" if rendering.partial(request) else "overview.html",
         now=now,
         shown=overview.load_overview(session, now, MOST_SERIES),
         active=queries.active_jobs(session, ACTIVE_SHOWN),
@@ -107,9 +107,9 @@ def list_cases(
         effects={key: mark.effect for key, (mark, *_) in marks.items()},
     )
     counts = queries.jobs_by_state(session)
-    return render(
+    return rendering.render(
         request,
-        "_cases.html" if partial(request) else "cases.html",
+        "_cases.html" if rendering.partial(request) else "cases.html",
         now=now,
         at=at,
         groups=cases.matching(cases.groups(series, beside, at.sort), at.text),
@@ -146,7 +146,7 @@ def show_run(
         session, result.case.key, stored.project, result.environment.comparability()
     )
     modules = runs.modules(result)
-    return render(
+    return rendering.render(
         request,
         "run.html",
         now=now,
@@ -229,9 +229,9 @@ def list_jobs(
         states.append(Job.finished_at >= now - timedelta(hours=at.hours))
     counts = queries.jobs_by_state(session)
     page = views.list_jobs(session, *states, after=at.cursor or None, limit=JOBS_PER_PAGE)
-    return render(
+    return rendering.render(
         request,
-        "_jobs.html" if partial(request) else "jobs.html",
+        "_jobs.html" if rendering.partial(request) else "jobs.html",
         now=now,
         at=at,
         jobs=queries.as_measured(session, page.items),
@@ -253,9 +253,9 @@ def show_job(
     if job is None:
         raise NotFound("There is no such job; the list of jobs names those that there are.")
     row, queued = session.get_one(Job, job_id), job.state is JobState.QUEUED
-    return render(
+    return rendering.render(
         request,
-        "_job.html" if partial(request) else "job.html",
+        "_job.html" if rendering.partial(request) else "job.html",
         now=now,
         line=job,
         kept_for=row.kept_for,

@@ -20,8 +20,7 @@ from service.analysis.summary import summarise_values
 from service.database.paging import Page, batched
 from service.database.session import alone, found, insert_if_absent
 from service.errors import Conflict, Invalid
-from service.history import pending, revisions
-from service.history.queries import COUNTED, POINT_ORDER, after_point, cursor_of, name_of
+from service.history import pending, queries, revisions
 from service.history.record import digest_of, facts_digest
 from service.models import EnvironmentRow, ImportedPoint, Point, Revision, SeriesRow
 from service.models.project_filter import EVERYBODYS
@@ -324,15 +323,15 @@ def export(
     query = (
         select(Point, ImportedPoint.document)
         .outerjoin(ImportedPoint, ImportedPoint.id == Point.result_id)
-        .where(Point.series_id == series_id, *COUNTED)
-        .order_by(*POINT_ORDER)
+        .where(Point.series_id == series_id, *queries.COUNTED)
+        .order_by(*queries.POINT_ORDER)
         .limit(limit + 1)
     )
     if after is not None:
-        query = query.where(tuple_(*POINT_ORDER) > after_point(after))
+        query = query.where(tuple_(*queries.POINT_ORDER) > queries.after_point(after))
     rows = session.execute(query).all()
     dated = _dated(session, [point.revision for point, _ in rows])
-    name = name_of(row)
+    name = queries.name_of(row)
     return Page(
         tuple(
             ForeignPoint.model_validate_json(document)
@@ -340,7 +339,7 @@ def export(
             else _measured(name, point, committed=point.revision in dated)
             for point, document in rows[:limit]
         ),
-        cursor_of(rows[limit - 1][0]) if len(rows) > limit else None,
+        queries.cursor_of(rows[limit - 1][0]) if len(rows) > limit else None,
     )
 
 

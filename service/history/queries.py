@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session, aliased, undefer
 
-from benchmarks.contracts import Case, Direction, Environment, Purpose, Result, Status
+from benchmarks import contracts
 from benchmarks.contracts.bounds import without_traces
 from service import models
 from service.analysis.gate.pairs import software_of
@@ -270,19 +270,19 @@ def failures_of_revisions(session: Session, revisions: Sequence[str]) -> list[Fa
         .join(Job, Job.id == ResultRow.job_id)
         .join(EnvironmentRow, EnvironmentRow.digest == ResultRow.environment)
         .where(ResultRow.revision.in_(revisions), ResultRow.counted)
-        .where(ResultRow.status != Status.OK)
+        .where(ResultRow.status != contracts.Status.OK)
         .order_by(ResultRow.id.desc())
     )
     return [
         Failure(
-            Case.model_validate(spec["case"]),
+            contracts.Case.model_validate(spec["case"]),
             revision,
             status,
-            Environment(facts=facts).comparability(),
+            contracts.Environment(facts=facts).comparability(),
             project,
         )
         for spec, project, revision, status, facts in session.execute(query)
-        if spec.get("purpose", Purpose.HISTORY) == Purpose.HISTORY
+        if spec.get("purpose", contracts.Purpose.HISTORY) == contracts.Purpose.HISTORY
     ]
 
 
@@ -453,12 +453,12 @@ def _series(row: SeriesRow, points: Iterable[SeriesPoint] = ()) -> Series:
 
 
 def _identity(row: SeriesRow) -> dict[str, Any]:
-    kind = ImportedCase if row.source else Case
-    typed = {"case": kind.model_validate(row.case), "direction": Direction(row.direction)}
+    kind = ImportedCase if row.source else contracts.Case
+    typed = {"case": kind.model_validate(row.case), "direction": contracts.Direction(row.direction)}
     return row.fields_of(SeriesName) | typed
 
 
 def stored_of(row: ResultRow) -> StoredResult:
     """Read a stored result out of its row, with the document."""
-    result = Result.model_validate_json(zlib.decompress(row.document))
+    result = contracts.Result.model_validate_json(zlib.decompress(row.document))
     return StoredResult(**row.fields_of(StoredResult), parts=(row.id,), result=result)
