@@ -17,11 +17,11 @@ from service.analysis.gate.noise import STORED, KnownNoise, PairNoise
 from service.comparisons import case_workers, pair_times, worker_choice
 from service.history.run_noise import spreads_of
 from service.models.bisections import PROBES
+from service.schemas import gate as schemas
 from service.schemas.comparisons import ComparisonRequest
-from service.schemas.gate import CaseForecast, MetricFinding, NoiseSource
 from service.wording.statements import worded
 
-Noises = Mapping[str, list[MetricFinding]]
+Noises = Mapping[str, list[schemas.MetricFinding]]
 """By key of a case: what each gate found on the metric that decides."""
 
 
@@ -30,7 +30,7 @@ def of(
     row: models.ComparisonRow,
     request: ComparisonRequest,
     made: Sequence[models.ComparisonJob],
-) -> tuple[CaseForecast[str], ...]:
+) -> tuple[schemas.CaseForecast[str], ...]:
     """Forecast each case of a comparison that runs; of one that is over, nothing."""
     if row.state != models.ComparisonState.RUNNING:
         return ()
@@ -46,7 +46,8 @@ def of(
     workers = len(set(case_workers.of(row, made).values())) or 1
     told = forecast(expected, request.policy, request.budget_s, workers)
     return tuple(
-        CaseForecast[str].model_validate(worded(one.model_dump(mode="json"))) for one in told
+        schemas.CaseForecast[str].model_validate(worded(one.model_dump(mode="json")))
+        for one in told
     )
 
 
@@ -123,7 +124,7 @@ def _earlier(
         .order_by(models.ComparisonRow.id.desc())
         .limit(pair_times.GATES)
     )
-    found: dict[str, list[MetricFinding]] = {}
+    found: dict[str, list[schemas.MetricFinding]] = {}
     for asked, decided in session.execute(query):
         if asked.get("duet", False) != request.duet:
             continue
@@ -131,7 +132,7 @@ def _earlier(
             key = case["case_key"]
             metric = request.policy.rule_of(key).limits[0].metric
             found.setdefault(key, []).extend(
-                MetricFinding.model_validate(one)
+                schemas.MetricFinding.model_validate(one)
                 for one in case["metrics"]
                 if one["metric"] == metric and one.get("noise") is not None
             )
@@ -156,7 +157,7 @@ def _of_series(
         PairNoise(
             deviation=math.sqrt(2 * spread.process.value * spread.processes),
             freedom=spread.process.freedom,
-            known_by=NoiseSource.SERIES,
+            known_by=schemas.NoiseSource.SERIES,
         )
         for spread in spreads_of(session, series).values()
         if spread.process

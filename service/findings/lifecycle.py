@@ -23,7 +23,7 @@ from service.findings.rules import ACTIVE
 from service.history.series_history import PlacedChange
 from service.models import EventKind, FindingEvent, FindingRow, FindingState
 from service.outbox import events
-from service.wording.statements import headline_of, say
+from service.wording import statements
 
 
 class ActionName(StrEnum):
@@ -160,8 +160,8 @@ def open_finding(session: Session, now: datetime, says: Statement, **known: Any)
     session.add(row)
     session.flush()
     record(session, row.id, "open", now, says=says)
-    _tell(session, EventKind.FINDING_OPENED, row, say(says), now)
-    log.warning("finding %s: %s", row.id, say(says))
+    _tell(session, EventKind.FINDING_OPENED, row, statements.say(says), now)
+    log.warning("finding %s: %s", row.id, statements.say(says))
     return row.id
 
 
@@ -286,7 +286,7 @@ def _tell(session: Session, kind: EventKind, row: FindingRow, sentence: str, now
         kind = _OF_NODES.get(kind, kind)
     event = events.News(
         kind,
-        headline_of(says),
+        statements.headline_of(says),
         sentence,
         row.id,
         row.project,

@@ -11,9 +11,8 @@ from urllib.parse import quote
 from pydantic import Field, model_validator
 
 from service.models import OutboxEvent
-from service.outbox.sinks import app_tokens
+from service.outbox.sinks import app_tokens, forge_api
 from service.outbox.sinks.forge import Comment, Place, edited
-from service.outbox.sinks.forge_api import ForgeApi, ForgeRefused
 from service.outbox.sinks.hooks import HookedForge, Spoken
 from service.outbox.sinks.sink import Kept, Sending
 from service.schemas.comparisons import ComparisonState
@@ -50,13 +49,13 @@ class GitHub(HookedForge):
             raise ValueError("github needs either a token, or app and private_key")
         return self
 
-    def open(self, repository: str, within_s: float) -> ForgeApi:
+    def open(self, repository: str, within_s: float) -> forge_api.ForgeApi:
         """Begin with the token, or with that of the App's installation."""
 
-        def begin(token: str) -> ForgeApi:
+        def begin(token: str) -> forge_api.ForgeApi:
             headers = _VERSION | {"Authorization": f"Bearer {token}"}
             base = self.api.rstrip("/")
-            return ForgeApi(self.title, base, self.private, within_s, headers, (token,))
+            return forge_api.ForgeApi(self.title, base, self.private, within_s, headers, (token,))
 
         if self.token is not None:
             return begin(self.token.get_secret_value())
@@ -68,7 +67,7 @@ class GitHub(HookedForge):
         """Write; an App's token that GitHub takes no more is not tried again."""
         try:
             super().send(event, sending)
-        except ForgeRefused as fault:
+        except forge_api.ForgeRefused as fault:
             if fault.status == 401:
                 app_tokens.forget(self.app)
             raise
@@ -77,7 +76,7 @@ class GitHub(HookedForge):
         """The repository's own path."""
         return f"repos/{repository}"
 
-    def show_state(self, api: ForgeApi, place: Place, gate: ShownGate) -> None:
+    def show_state(self, api: forge_api.ForgeApi, place: Place, gate: ShownGate) -> None:
         """Set a commit status, or the App's check run."""
         if self.app is not None:
             self._check(api, place, gate)
@@ -91,7 +90,7 @@ class GitHub(HookedForge):
         }
         api.call("POST", f"repos/{place.repository}/statuses/{gate.head}", document)
 
-    def _check(self, api: ForgeApi, place: Place, gate: ShownGate) -> None:
+    def _check(self, api: forge_api.ForgeApi, place: Place, gate: ShownGate) -> None:
         name, head = f"throughline/{gate.name}", gate.head
         document: dict[str, Any] = {
             "name": name,
@@ -113,28 +112,28 @@ class GitHub(HookedForge):
         else:
             api.call("POST", runs, document | {"head_sha": head})
 
-    def comments(self, api: ForgeApi, place: Place) -> Iterator[Comment]:
+    def comments(self, api: forge_api.ForgeApi, place: Place) -> Iterator[Comment]:
         """Yield the comments of the conversation."""
         for one in api.pages(f"repos/{place.repository}/issues/{place.number}/comments"):
             app = one.get("performed_via_github_app") or {}
             author = f"app {app.get('id')}" if self.app else str((one["user"] or {}).get("id"))
             yield Comment(str(one["id"]), one["body"] or "", author)
 
-    def author(self, api: ForgeApi) -> str:
+    def author(self, api: forge_api.ForgeApi) -> str:
         """The App, or whoever's token it is."""
         return f"app {self.app}" if self.app else str(api.call("GET", "user")["id"])
 
-    def create(self, api: ForgeApi, place: Place, body: str) -> str:
+    def create(self, api: forge_api.ForgeApi, place: Place, body: str) -> str:
         """Write into the conversation."""
         path = f"repos/{place.repository}/issues/{place.number}/comments"
         return str(api.call("POST", path, {"body": body})["id"])
 
-    def edit(self, api: ForgeApi, place: Place, comment_id: str, body: str) -> bool:
+    def edit(self, api: forge_api.ForgeApi, place: Place, comment_id: str, body: str) -> bool:
         """Edit in place."""
         path = f"repos/{place.repository}/issues/comments/{comment_id}"
         return edited(api, "PATCH", path, {"body": body})
 
-    def merged(self, api: ForgeApi, repository: str, commit: str) -> int | None:
+    def merged(self, api: forge_api.ForgeApi, repository: str, commit: str) -> int | None:
         """Ask for the pull requests of the commit."""
         found = api.call("GET", f"repos/{repository}/commits/{commit}/pulls")
         merged = [one for one in found if one.get("merged_at")]
@@ -158,17 +157,17 @@ class GitHub(HookedForge):
             return None
         return Spoken(place, str(int(comment["id"])), comment["user"]["login"], comment["body"])
 
-    def permits(self, api: ForgeApi, spoken: Spoken) -> bool:
+    def permits(self, api: forge_api.ForgeApi, spoken: Spoken) -> bool:
         """Ask for the author's permission."""
         path = f"repos/{spoken.place.repository}/collaborators/{quote(spoken.author)}/permission"
         try:
             return api.call("GET", path)["permission"] in ("admin", "write")
-        except ForgeRefused as fault:
+        except forge_api.ForgeRefused as fault:
             if fault.status == 404:
                 return False
             raise
 
-    def ends(self, api: ForgeApi, place: Place) -> tuple[str, str]:
+    def ends(self, api: forge_api.ForgeApi, place: Place) -> tuple[str, str]:
         """Ask where the branches parted."""
         pull = api.call("GET", f"repos/{place.repository}/pulls/{place.number}")
         base, head = pull["base"]["sha"], pull["head"]["sha"]
