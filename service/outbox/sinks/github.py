@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from typing import Any, ClassVar, Literal, Self
 from urllib.parse import quote
 
-from pydantic import Field, model_validator
+import jwt
+from pydantic import Field, SecretStr, model_validator
 
 from service.models import OutboxEvent
-from service.outbox.sinks import app_tokens, forge_api
+from service.outbox.post import NotDelivered
+from service.outbox.sinks import forge_api
 from service.outbox.sinks.forge import Comment, Place, edited
+from service.outbox.sinks.forge_api import ForgeApi
 from service.outbox.sinks.hooks import HookedForge, Spoken
 from service.outbox.sinks.sink import Kept, Sending
 from service.schemas.comparisons import ComparisonState
@@ -28,6 +33,14 @@ _STATES: dict[Outcome | None, str] = {
 }
 _CONCLUSIONS = {Outcome.PASS: "success"}
 """Anything else fails: a rule that asks for a check takes a neutral one as passed."""
+_LASTS_S, _SKEW_S = 540, 60
+"""GitHub takes a signed token for 10 minutes at most, by its own clock."""
+_EARLY_S = 120.0
+"""A token is not begun with when it ends so soon."""
+
+
+_KEPT: dict[tuple[str, int, str], tuple[str, float]] = {}
+"""Tokens of an App's installations and their ends (Unix time), by address, App and repository."""
 
 
 class GitHub(HookedForge):
@@ -61,7 +74,7 @@ class GitHub(HookedForge):
             return begin(self.token.get_secret_value())
         assert self.app is not None
         assert self.private_key is not None
-        return begin(app_tokens.installation_token(begin, self.app, self.private_key, repository))
+        return begin(installation_token(begin, self.app, self.private_key, repository))
 
     def send(self, event: OutboxEvent, sending: Sending) -> None:
         """Write; an App's token that GitHub takes no more is not tried again."""
@@ -69,7 +82,7 @@ class GitHub(HookedForge):
             super().send(event, sending)
         except forge_api.ForgeRefused as fault:
             if fault.status == 401:
-                app_tokens.forget(self.app)
+                forget_tokens(self.app)
             raise
 
     def probe(self, repository: str) -> str:
@@ -173,3 +186,39 @@ class GitHub(HookedForge):
         base, head = pull["base"]["sha"], pull["head"]["sha"]
         parted = api.call("GET", f"repos/{place.repository}/compare/{base}...{head}?per_page=1")
         return parted["merge_base_commit"]["sha"], head
+
+
+def installation_token(
+    begin: Callable[[str], ForgeApi], app: int, key: SecretStr, repository: str
+) -> str:
+    """The token of an App where it is installed; ``begin`` opens a conversation with a token.
+
+    Raises:
+        NotDelivered: GitHub gives none, or the key is no private key.
+    """
+    signed = signed_token(app, key)
+    api = begin(signed)
+    name = (api.base, app, repository)
+    kept = _KEPT.get(name)
+    if kept is None or kept[1] - time.time() < _EARLY_S:
+        installation = api.call("GET", f"repos/{repository}/installation")["id"]
+        made = api.call("POST", f"app/installations/{int(installation)}/access_tokens", {})
+        ends = datetime.fromisoformat(made["expires_at"])
+        kept = _KEPT[name] = made["token"], ends.timestamp()
+    return kept[0]
+
+
+def forget_tokens(app: int | None) -> None:
+    """Drop an App's tokens, of which GitHub took one no more."""
+    for name in [name for name in _KEPT if name[1] == app]:
+        _KEPT.pop(name, None)
+
+
+def signed_token(app: int, key: SecretStr) -> str:
+    """The token by which an App shows who it is (RS256)."""
+    now = int(time.time())
+    claims = {"iat": now - _SKEW_S, "exp": now + _LASTS_S, "iss": str(app)}
+    try:
+        return jwt.encode(claims, key.get_secret_value(), algorithm="RS256")
+    except (ValueError, TypeError, jwt.PyJWTError):
+        raise NotDelivered("private_key is no RSA key in PEM.", final=True) from None
