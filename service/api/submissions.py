@@ -7,7 +7,6 @@ from typing import Literal
 
 from fastapi import Request, Response
 from fastapi.responses import PlainTextResponse
-from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Name, Revision
 from service import models
@@ -90,8 +89,12 @@ async def read_submission(
 ) -> SubmissionView:
     """Read a submission with its jobs, after waiting until it is finished or `wait_s` is over."""
     database = dependencies.get_database(request)
-    load = within(request.state.project, partial(_load, submission_id))
-    is_over = within(request.state.project, partial(_is_finished, submission_id))
+    load = within(
+        request.state.project, partial(submissions.load_submission, submission_id=submission_id)
+    )
+    is_over = within(
+        request.state.project, partial(submissions.is_finished, submission_id=submission_id)
+    )
     submission = await database.run(load, write=False)
     if submission.finished or wait_s == 0:
         return submission
@@ -124,11 +127,3 @@ def read_report(
     if format == "markdown":
         return PlainTextResponse(markdown.report(answer), media_type="text/markdown")
     return answer
-
-
-def _load(submission_id: str, session: Session) -> SubmissionView:
-    return submissions.load_submission(session, submission_id)
-
-
-def _is_finished(submission_id: str, session: Session) -> bool:
-    return submissions.is_finished(session, submission_id)

@@ -17,7 +17,6 @@ from service.auth.access_mode import Asked
 from service.auth.authenticate import Authenticator
 from service.auth.permissions import Permission, needs
 from service.auth.principal import Principal
-from service.auth.signing_key import Key
 from service.dashboard.rendering import page_router, render
 from service.database.session import now_of
 from service.errors import BadRequest, Unauthorized
@@ -78,7 +77,7 @@ async def sign_out(request: Request) -> Response:
         raise csrf.foreign()
     response = RedirectResponse("/sign-in", 303)
     if cookie:
-        await get_database(request).run(partial(_end, key, cookie), write=True)
+        await get_database(request).run(partial(sessions.end, key=key, cookie=cookie), write=True)
         csrf.forget(request, response)
     return response
 
@@ -115,10 +114,6 @@ def _begin(request: Request, who: Principal, by: str, session: Session) -> str:
     now = now_of(session)
     audit.record(session, who, "POST /sign-in", f"dashboard, by {by}", now)
     return sessions.begin(session, _authenticator(request).key, who.token_id, now)
-
-
-def _end(key: Key, cookie: str, session: Session) -> None:
-    sessions.end(session, key, cookie)
 
 
 def _authenticator(request: Request) -> Authenticator:

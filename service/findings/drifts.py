@@ -59,14 +59,11 @@ def continued(histories: Histories, group: Sequence[Candidate]) -> Continued | N
                 return Continued(row, inside)
         elif row.drifts:
             cause = max(abs(one.placed.change.effect) for one in group if one not in inside)
-            small = tuple(one for one in inside if _is_small(one, cause))
+            least = causes.LEAST_PART * cause
+            small = tuple(one for one in inside if abs(one.placed.change.effect) < least)
             if small:
                 return Continued(row, small)
     return None
-
-
-def _is_small(change: Candidate, cause: float) -> bool:
-    return abs(change.placed.change.effect) < causes.LEAST_PART * cause
 
 
 def _near(session: Session, change: Candidate) -> Iterable[FindingRow]:

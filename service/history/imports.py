@@ -58,7 +58,7 @@ class Incoming:
     def comparability(self) -> dict[str, str]:
         """The facts of its machine that part series."""
         facts = self.point.machine.items()
-        return {name: fact for name, fact in facts if _last_word(name) in HARDWARE}
+        return {name: fact for name, fact in facts if name.lower().rpartition(".")[2] in HARDWARE}
 
     @cached_property
     def case(self) -> ImportedCase:
@@ -130,10 +130,6 @@ def imported_series_id(
 
 def _digest(*parts: object) -> str:
     return digest_of(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS))[:32]
-
-
-def _last_word(name: str) -> str:
-    return name.lower().rpartition(".")[2]
 
 
 def store(session: Session, request: ImportRequest, now: datetime) -> Imported:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import combinations
 
@@ -94,14 +94,11 @@ def candidates(best: Case, device: str) -> Iterator[Case]:
     for changes in range(1, MOST_CHANGES + 1):
         for chosen in combinations(moves, changes):
             if len(dict(chosen)) == changes:
+                moved = best.model_copy(update={"axes": best.axes | dict(chosen)})
                 try:
-                    yield catalog.normalise(_moved(best, dict(chosen)), device or None)
+                    yield catalog.normalise(moved, device or None)
                 except catalog.Refused:
                     continue
-
-
-def _moved(case: Case, moves: Mapping[str, str]) -> Case:
-    return case.model_copy(update={"axes": case.axes | dict(moves)})
 
 
 def _is_for(group: ranking.Ranking, request: SubmissionRequest) -> bool:

@@ -47,16 +47,14 @@ def views(session: Session, rows: Sequence[Job]) -> list[JobView]:
     attempts: dict[str, list[AttemptView]] = {job_id: [] for job_id in ids}
     query = select(Attempt).where(Attempt.job_id.in_(ids)).order_by(Attempt.number)
     for attempt in session.scalars(query.execution_options(populate_existing=True)):
-        attempts[attempt.job_id].append(_attempt(attempt))
+        attempts[attempt.job_id].append(
+            AttemptView.of(attempt, progress=_progress(attempt.progress))
+        )
     counted = select(ResultRow.job_id, ResultRow.id).where(
         ResultRow.job_id.in_(ids), ResultRow.counted
     )
     result_ids = {job_id: result_id for job_id, result_id in session.execute(counted)}  # noqa: C416
     return [_job(row, attempts[row.id], result_ids.get(row.id)) for row in rows]
-
-
-def _attempt(row: Attempt) -> AttemptView:
-    return AttemptView.of(row, progress=_progress(row.progress))
 
 
 def _progress(stored: object) -> Progress | None:

@@ -29,9 +29,13 @@ def report(document: schemas.Report) -> str:
     title = f"## {escape(document.suite or 'Cases')} at {escape(document.revision)}"
     head = ("case", "throughput", "speed-up", "limited by", "parity", "MFU", "status")
     parts = [title, table(head, (_row(row) for row in document.rows))]
-    costs = [row for row in document.rows if row.compile_cost is not None]
+    costs = [
+        f"- {_case(row.case)}: {escape(row.compile_cost.sentence)}"
+        for row in document.rows
+        if row.compile_cost is not None
+    ]
     if costs:
-        parts.append("\n".join(f"- {_case(row.case)}: {_cost(row)}" for row in costs))
+        parts.append("\n".join(costs))
     parts += [advice(part) for part in document.advice]
     if not document.finished:
         parts.append("Not finished: some cases are still to be measured.")
@@ -89,10 +93,6 @@ def _row(row: schemas.Row) -> tuple[str, ...]:
         "" if row.mfu is None else formats.share(row.mfu),
         f"{escape(status)}{flags}{lost}{reason}",
     )
-
-
-def _cost(row: schemas.Row) -> str:
-    return escape(row.compile_cost.sentence) if row.compile_cost else ""
 
 
 def _change(change: RevisionChange, *, several: bool) -> tuple[str, ...]:

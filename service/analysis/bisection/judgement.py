@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import median
 
 from service.analysis.bisection import remainder
-from service.analysis.bisection.posterior import Posterior, Probe, Search, posterior_of
+from service.analysis.bisection.posterior import Posterior, Search, posterior_of
 from service.schemas.bisections import BisectionOutcome, BisectionStage
 
 SURE = 0.99
@@ -104,12 +104,10 @@ def judged(search: Search) -> Judgement:
 
 def _spent(search: Search) -> bool:
     last = search.probes[-LOST_IN_A_ROW:]
-    lost = len(last) == LOST_IN_A_ROW and all(_is_lost(probe) for probe in last)
+    lost = len(last) == LOST_IN_A_ROW and all(
+        probe.difference is None and probe.unusable is None for probe in last
+    )
     return lost or search.processes + 2 > search.most_processes
-
-
-def _is_lost(probe: Probe) -> bool:
-    return probe.difference is None and probe.unusable is None
 
 
 def _ends(search: Search, found: Posterior) -> Judgement | None:
