@@ -24,8 +24,6 @@ from service.schemas.comparisons import ComparisonRequest
 from service.schemas.costs import Price
 from service.schemas.imports import ImportRequest
 
-T = TypeVar("T")
-
 
 def get_database(request: Request) -> Database:
     """The database of the application that answers this request."""

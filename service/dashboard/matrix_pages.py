@@ -73,7 +73,6 @@ def show_matrix(
         marks=finding_data.marks(session, [one.id for one in series]),
         id_of=cases.id_of,
         names=names,
-        focus=focus,
         focus_name=focus_name,
         effects=matrix.effects(speeds) if speeds else [],
         designs=interactions.designed(speeds) if speeds else [],
