@@ -181,10 +181,8 @@ def _beside(histories: Histories, row: FindingRow, candidate: Candidate) -> bool
 def _open(
     histories: Histories, group: Sequence[Candidate], measured: Remeasured, now: datetime
 ) -> str | None:
-    session, attribution = (
-        histories.session,
-        attribute(gather_evidence.question_of(histories, group, measured)),
-    )
+    session = histories.session
+    attribution = attribute(gather_evidence.question_of(histories, group, measured))
     first, known = group[0], asdict(measured)
     if first.not_reproduced:
         attribution = gather_evidence.without_cause(attribution)

@@ -168,19 +168,25 @@ def failure_runs(session: Session, now: datetime) -> list[FailureRun]:
     worker's.
     """
     failures = failures_since(session, now - REMEMBERED, ResultRow.status.not_in(NOT_OF_THE_CASE))
-    if not failures:
-        return []
-    by_case: dict[CaseId, list[CaseFailure]] = {}
-    for failure in failures:
-        by_case.setdefault(failure.case, []).append(failure)
-    series = _series_of(session, set(by_case))
-    passed = _passed(session, series, failures[0].revision_at)
+    by_case, series, passed = _by_case(session, failures)
     runs = []
     for case, series_id in series.items():
         alike = _alike(by_case[case], passed[case])
         if alike and (good := _good_before(session, series_id, alike[0])):
             runs.append(FailureRun(series_id, tuple(alike), tuple(good)))
     return runs
+
+
+def _by_case(
+    session: Session, failures: Sequence[CaseFailure]
+) -> tuple[dict[CaseId, list[CaseFailure]], dict[CaseId, str], dict[CaseId, dict[str, Place]]]:
+    """Failures, the series of the throughput, and where each worker passed last, all by case."""
+    by_case: dict[CaseId, list[CaseFailure]] = {}
+    for failure in failures:
+        by_case.setdefault(failure.case, []).append(failure)
+    series = _series_of(session, set(by_case))
+    passed = _passed(session, series, failures[0].revision_at) if failures else {}
+    return by_case, series, passed
 
 
 def _alike(failures: Sequence[CaseFailure], passed: Mapping[str, Place]) -> list[CaseFailure]:
@@ -220,14 +226,7 @@ def failing_cases(session: Session, now: datetime) -> dict[CaseId, FailingCase]:
 
     A case that never ran on a kind of hardware and is unsupported there is none.
     """
-    failures = failures_since(session, now - REMEMBERED)
-    if not failures:
-        return {}
-    by_case: dict[CaseId, list[CaseFailure]] = {}
-    for failure in failures:
-        by_case.setdefault(failure.case, []).append(failure)
-    series = _series_of(session, set(by_case))
-    passed = _passed(session, series, failures[0].revision_at)
+    by_case, series, passed = _by_case(session, failures_since(session, now - REMEMBERED))
     found = {
         case: _failing(of_it, series.get(case, ""), passed.get(case, {}), now)
         for case, of_it in by_case.items()
