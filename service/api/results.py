@@ -87,11 +87,7 @@ def read_result(result_id: Id, session: DatabaseSession) -> Response:
     return Response(written, media_type="application/json")
 
 
-@router.get(
-    "/{result_id}/trace",
-    response_class=Response,
-    responses=_PACKED,
-)
+@router.get("/{result_id}/trace", response_class=Response, responses=_PACKED)
 @needs(Permission.READ)
 def read_trace(request: Request, result_id: Id, session: DatabaseSession) -> Response:
     """Download the profiler's Chrome trace of a result, JSON packed with gzip.
@@ -102,11 +98,7 @@ def read_trace(request: Request, result_id: Id, session: DatabaseSession) -> Res
     return _artifact(request, session, result_id, ArtifactKind.TRACE, "json")
 
 
-@router.get(
-    "/{result_id}/log",
-    response_class=Response,
-    responses=_PACKED,
-)
+@router.get("/{result_id}/log", response_class=Response, responses=_PACKED)
 @needs(Permission.READ)
 def read_log(request: Request, result_id: Id, session: DatabaseSession) -> Response:
     """Download the whole log of a failed result, packed with gzip; or 307, as for a trace.

@@ -65,10 +65,7 @@ def _summary(row: models.ComparisonRow) -> schemas.ComparisonSummary:
 
 
 def _note(
-    session: Session,
-    row: models.ComparisonRow,
-    made: Sequence[models.ComparisonJob],
-    now: datetime,
+    session: Session, row: models.ComparisonRow, made: Sequence[models.ComparisonJob], now: datetime
 ) -> str:
     if row.reason or row.state != models.ComparisonState.RUNNING:
         return row.reason

@@ -172,10 +172,7 @@ def _logs(
 
 
 def moved_by_now(
-    session: Session,
-    row: FindingRow,
-    about: Sequence[Candidate],
-    among: Sequence[SeriesHistory],
+    session: Session, row: FindingRow, about: Sequence[Candidate], among: Sequence[SeriesHistory]
 ) -> Iterator[tuple[SeriesHistory, Shift]]:
     """Yield the series of a drift's workloads with how far they have come since it began.
 
@@ -203,8 +200,6 @@ def _of_others(
         select(link.series_id)
         .join(FindingRow, FindingRow.id == link.finding_id)
         .where(link.finding_id != row.id, FindingRow.state.not_in(REFUTED))
-        .where(
-            link.first_bad_at.between(begin, last) | link.ended_at.between(begin, last),
-        )
+        .where(link.first_bad_at.between(begin, last) | link.ended_at.between(begin, last))
     )
     return frozenset(session.scalars(query))

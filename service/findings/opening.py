@@ -101,8 +101,7 @@ def _home(histories: Histories, candidate: Candidate) -> FindingRow | None:
         .where(FindingRow.first_bad_at >= candidate.earliest)
         .where(
             or_(
-                last_good.ordered_at < candidate.latest,
-                FindingRow.first_bad_at <= candidate.latest,
+                last_good.ordered_at < candidate.latest, FindingRow.first_bad_at <= candidate.latest
             )
         )
         .order_by(FindingRow.id.desc())

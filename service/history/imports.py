@@ -181,9 +181,7 @@ def _known(session: Session, ids: Sequence[str]) -> dict[str, datetime | None]:
 
 
 def _date_again(
-    session: Session,
-    known: Mapping[str, datetime | None],
-    incoming: Mapping[str, Incoming],
+    session: Session, known: Mapping[str, datetime | None], incoming: Mapping[str, Incoming]
 ) -> None:
     """Note the dates of commits that known points say now: the latest word wins."""
     for name, before in known.items():

@@ -38,11 +38,7 @@ _SAME = Prepared(
 
 
 def submit(
-    session: Session,
-    specs: Sequence[JobSpec],
-    submission_id: str,
-    now: datetime,
-    first: int = 0,
+    session: Session, specs: Sequence[JobSpec], submission_id: str, now: datetime, first: int = 0
 ) -> list[str]:
     """Queue the jobs of these cases, one for each replicate, and give their ids, in order.
 

@@ -145,11 +145,7 @@ def _compare(
 
 
 def _decide(
-    session: Session,
-    row: models.BisectionRow,
-    search: Search,
-    judgement: Judgement,
-    now: datetime,
+    session: Session, row: models.BisectionRow, search: Search, judgement: Judgement, now: datetime
 ) -> bool:
     assert judgement.outcome is not None
     decision = BisectionDecision(

@@ -114,9 +114,7 @@ def _summary(row: models.BisectionRow, judgement: Judgement | None) -> schemas.B
 
 
 def _sentence(
-    row: models.BisectionRow,
-    request: schemas.BisectionRequest,
-    decided: BisectionDecision | None,
+    row: models.BisectionRow, request: schemas.BisectionRequest, decided: BisectionDecision | None
 ) -> str:
     if decided is None:
         good = request.commits[0].revision

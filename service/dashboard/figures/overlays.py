@@ -201,10 +201,7 @@ def _dated(point: SeriesPoint, scene: Scene) -> str:
 
 
 def _traces(
-    lines: Sequence[Drawn],
-    factors: Mapping[str, float],
-    scene: Scene,
-    place: Place,
+    lines: Sequence[Drawn], factors: Mapping[str, float], scene: Scene, place: Place
 ) -> list[frame.Figure]:
     few = len(lines) <= MOST_BANDS
     traces = []
@@ -263,10 +260,7 @@ def _level(line: Drawn, factor: float, place: Place, width: float) -> list[frame
 
 
 def _flagged(
-    lines: Sequence[Drawn],
-    factors: Mapping[str, float],
-    scene: Scene,
-    place: Place,
+    lines: Sequence[Drawn], factors: Mapping[str, float], scene: Scene, place: Place
 ) -> list[frame.Figure]:
     """Points that are not analysed: hollow, in their place."""
     traces = []
@@ -280,10 +274,7 @@ def _flagged(
 
 
 def _changes(
-    lines: Sequence[Drawn],
-    factors: Mapping[str, float],
-    scene: Scene,
-    place: Place,
+    lines: Sequence[Drawn], factors: Mapping[str, float], scene: Scene, place: Place
 ) -> list[frame.Figure]:
     """A triangle at the first point of each new level; its hover says by how much."""
     spots = []
@@ -332,11 +323,7 @@ def _date(point: SeriesPoint) -> str:
 
 
 def _placed(
-    points: Sequence[SeriesPoint | None],
-    line: Drawn,
-    factor: float,
-    scene: Scene,
-    place: Place,
+    points: Sequence[SeriesPoint | None], line: Drawn, factor: float, scene: Scene, place: Place
 ) -> frame.Figure:
     """Where points lie and what is said of them; a gap where there is None."""
     return {
