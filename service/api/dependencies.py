@@ -54,6 +54,8 @@ def get_now(session: Annotated[Session, Depends(get_session, scope="function")])
 
 
 DatabaseSession = Annotated[Session, Depends(get_session, scope="function")]
+Reading = DatabaseSession
+"""That of a page, which changes nothing."""
 Now = Annotated[datetime, Depends(get_now, scope="function")]
 Id = Annotated[contracts.Id, Path()]
 TokenId = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]

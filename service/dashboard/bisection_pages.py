@@ -5,8 +5,7 @@ from __future__ import annotations
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 
-from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import Now, Prices
+from service.api.dependencies import Now, Prices, Reading
 from service.auth.permissions import Permission, needs
 from service.comparisons import bisection
 from service.dashboard import probe_dots, rendering

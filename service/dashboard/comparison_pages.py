@@ -16,8 +16,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.catalog.suites import suites
 from service import comparisons
-from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import Now, Prices
+from service.api.dependencies import Now, Prices, Reading
 from service.auth.permissions import Permission, needs
 from service.dashboard import facets, queries, rendering
 from service.dashboard.query_params import CompareAddress, ComparisonsAddress, ExploreAddress

@@ -5,8 +5,7 @@ from __future__ import annotations
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 
-from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import Now, Prices
+from service.api.dependencies import Now, Prices, Reading
 from service.api.nights import NightName, OfProject, night_of
 from service.auth.permissions import Permission, needs
 from service.dashboard import rendering

@@ -11,8 +11,7 @@ from fastapi.responses import RedirectResponse
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES, JobState
-from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import LeaseTerms, Now
+from service.api.dependencies import LeaseTerms, Now, Reading
 from service.auth.permissions import Permission, needs
 from service.dashboard import (
     assets,

@@ -12,8 +12,7 @@ from sqlalchemy import case, func, or_, select
 from sqlalchemy.orm import Session
 
 from service import comparisons, findings, models
-from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import Now
+from service.api.dependencies import Now, Reading
 from service.auth.permissions import Permission, needs
 from service.comparisons import bisection
 from service.dashboard import queries, rendering

@@ -12,8 +12,7 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from service import findings, models
-from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import Now
+from service.api.dependencies import Now, Reading
 from service.auth import token_store
 from service.auth.permissions import Permission, needs
 from service.dashboard import rendering
