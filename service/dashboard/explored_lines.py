@@ -13,13 +13,13 @@ from sqlalchemy.orm import Session
 from service import models
 from service.analysis.attribution.environment import DIGESTS
 from service.analysis.detection.windows import LEAST_POINTS
-from service.dashboard import environments, figures, queries, series_changes
+from service.dashboard import environments, figures, series_changes
 from service.dashboard.environments import EnvironmentChange
 from service.dashboard.series_changes import LevelChange
 from service.database.paging import batched
 from service.history import explored
 from service.history.explored import HistoryPart, Outline
-from service.history.queries import points_of_results
+from service.history.queries import facts_of, points_of_results
 from service.schemas import series as schemas
 
 MOST_POINTS = 4_000
@@ -162,7 +162,7 @@ def changed_for_all(
 ) -> list[EnvironmentChange]:
     """Find what changed in every one of these series that was measured before and after it."""
     digests = {d for one in explored_lines for d in environments.around_changes(one.measured)}
-    facts = queries.facts(session, digests)
+    facts = facts_of(session, digests)
     groups: list[dict[int, EnvironmentChange]] = []
     for one in explored_lines:
         for change in environments.history_of(one.measured, facts).changes:

@@ -35,7 +35,7 @@ from service.findings import failing_by_series
 from service.history import exclusions, imports, replicates
 from service.history.attachments import with_artifacts
 from service.history.failing import failing_cases
-from service.history.queries import load_result, newest_series, usual_metric, with_latest
+from service.history.queries import facts_of, load_result, newest_series, usual_metric, with_latest
 from service.history.run_noise import spreads_of
 from service.jobs import suggestions, views, workers
 from service.jobs.types import Terms
@@ -199,7 +199,7 @@ def _run_before(session: Reading, points: Collection[Point]) -> runs.RunBefore |
     before = queries.point_before(session, now) if now else None
     if now is None or before is None:
         return None
-    facts = queries.facts(session, {before.environment, now.environment})
+    facts = facts_of(session, {before.environment, now.environment})
     changed = environments.changed_facts(facts[before.environment], facts[now.environment])
     return runs.RunBefore(before.result_id, before.revision, changed)
 

@@ -10,11 +10,11 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import JobState
 from service import models
-from service.dashboard import environments, queries, series_changes
+from service.dashboard import environments, series_changes
 from service.dashboard.environments import FingerprintDifference
 from service.dashboard.series_changes import LevelChange
 from service.history import compare, explored
-from service.history.queries import name_of, points_of_results
+from service.history.queries import facts_of, name_of, points_of_results
 from service.history.run_noise import spreads_of
 from service.schemas import series as schemas
 
@@ -108,7 +108,7 @@ def _measuring(session: Session, job_id: str) -> str:
 def load_pair(session: Session, one: PointPanel, other: PointPanel) -> PointPair:
     """Compare two points, by the noise of their history if they are of one."""
     before, after = sorted((one, other), key=lambda p: (p.point.revision_at, p.point.measured_at))
-    facts = queries.facts(session, (before.point.environment, after.point.environment))
+    facts = facts_of(session, (before.point.environment, after.point.environment))
     return PointPair(
         before,
         after,

@@ -10,13 +10,13 @@ from sqlalchemy.orm import Session
 
 from service import findings, models
 from service.analysis.detection.windows import LEAST_POINTS
-from service.dashboard import environments, queries
+from service.dashboard import environments
 from service.dashboard.environments import EnvironmentHistory
 from service.dashboard.figures import Analysed, Step
 from service.database.paging import batched
 from service.findings.gather_evidence import as_reported
 from service.history.analysis import load_analysis
-from service.history.queries import taken_out
+from service.history.queries import facts_of, taken_out
 from service.history.series_history import PlacedChange
 from service.schemas import series as schemas
 from service.schemas.findings import FindingSummary
@@ -90,7 +90,7 @@ def renewed(session: Session, series: Sequence[schemas.Series]) -> frozenset[str
     Each is compared with the one before it of the same worker.
     """
     steps = [step for one in series if (step := environments.newest_step(one.points))]
-    known = queries.facts(session, (point.environment for step in steps for point in step))
+    known = facts_of(session, (point.environment for step in steps for point in step))
     return frozenset(
         after.result_id
         for before, after in steps
@@ -100,7 +100,7 @@ def renewed(session: Session, series: Sequence[schemas.Series]) -> frozenset[str
 
 def environments_of(session: Session, points: Sequence[schemas.SeriesPoint]) -> EnvironmentHistory:
     """Find the places at which the environment of workers changed."""
-    known = queries.facts(session, environments.around_changes(points))
+    known = facts_of(session, environments.around_changes(points))
     return environments.history_of(points, known)
 
 

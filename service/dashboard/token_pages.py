@@ -16,6 +16,7 @@ from service.api.dependencies import Now, Reading
 from service.auth import token_store
 from service.auth.permissions import Permission, needs
 from service.dashboard import rendering
+from service.database.session import pairs
 from service.schemas.access import TokenKind, TokenView
 
 router = rendering.page_router(rendering.COUNTED)
@@ -85,4 +86,4 @@ def _count(
     session: Session, model: type[models.ProjectOwned], *which: ColumnElement[bool]
 ) -> Counter[str]:
     query = select(model.project, func.count()).where(*which).group_by(model.project)
-    return Counter({name: count for name, count in session.execute(query)})  # noqa: C416 - rows are no pairs
+    return Counter(pairs(session, query))

@@ -26,6 +26,7 @@ from sqlalchemy import (
     DateTime,
     Engine,
     PoolProxiedConnection,
+    Select,
     Table,
     Update,
     func,
@@ -42,6 +43,8 @@ from service.models.columns import Base
 from service.models.project_filter import restrict
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 Row = TypeVar("Row", bound=Base)
 Witness = Callable[[Session], None]
 """Called last before a commit, to log a call with what it changed."""
@@ -368,6 +371,11 @@ def found(session: Session, table: type[Row], key: str | None, **options: Any) -
         one = listed if listed == "series" else listed.removesuffix("s")
         raise NotFound(f"There is no such {one}; GET /api/v1/{listed} lists them.")
     return row
+
+
+def pairs(session: Session, query: Select[K, V]) -> dict[K, V]:
+    """Read rows of two columns: the second by the first."""
+    return {key: value for key, value in session.execute(query)}  # noqa: C416 - dict() cannot type rows
 
 
 def rows(

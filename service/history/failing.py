@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Environment, JobState, Purpose, Status
 from service.database.paging import batched
-from service.history.queries import WORKER
+from service.history.queries import WORKER, facts_of
 from service.history.ranking import CaseId, case_id
 from service.models import EnvironmentRow, Exclusion, Job, Point, ResultRow, Revision, SeriesRow
 from service.models.results import FAILED
@@ -144,21 +144,12 @@ def failures_since(
         for found in session.execute(query).mappings()
         if found["spec"].get("purpose", Purpose.HISTORY) == Purpose.HISTORY
     ]
-    facts = _facts(session, {found["environment"] for found in rows})
+    facts = facts_of(session, {found["environment"] for found in rows})
     for found in rows:
         del found["spec"]
         found["facts"] = facts[found.pop("environment")]
         found["status"] = Status(found["status"])
     return [CaseFailure(**found) for found in rows]
-
-
-def _facts(session: Session, digests: Collection[str]) -> dict[str, dict[str, str]]:
-    """Read the facts of environments, by digest."""
-    if not digests:
-        return {}
-    query = select(EnvironmentRow.digest, EnvironmentRow.facts)
-    rows = session.execute(query.where(EnvironmentRow.digest.in_(sorted(digests))))
-    return {digest: facts for digest, facts in rows}  # noqa: C416 - rows are no pairs to mypy
 
 
 def failure_runs(session: Session, now: datetime) -> list[FailureRun]:

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from service.analysis.summary import summarise_values
 from service.database.paging import Page, batched
-from service.database.session import alone, found, insert_if_absent
+from service.database.session import alone, found, insert_if_absent, pairs
 from service.errors import Conflict, Invalid
 from service.history import pending, queries, revisions
 from service.history.record import digest_of, facts_digest
@@ -176,7 +176,7 @@ def _known(session: Session, ids: Sequence[str]) -> dict[str, datetime | None]:
     for some in batched(ids):
         columns = ImportedPoint.id, ImportedPoint.committed_at
         query = select(*columns).where(ImportedPoint.id.in_(some))
-        known |= {name: at for name, at in session.execute(query)}  # noqa: C416 - rows are no pairs
+        known |= pairs(session, query)
     return known
 
 

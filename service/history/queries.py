@@ -31,7 +31,7 @@ from service import models
 from service.analysis.gate.pairs import software_of
 from service.database import paging
 from service.database.paging import Page, batched
-from service.database.session import found
+from service.database.session import found, pairs
 from service.errors import NotFound
 from service.history.types import Failure, ResultSummary, StoredResult
 from service.models import EnvironmentRow, Exclusion, Job, Point, ResultRow, SeriesRow
@@ -319,7 +319,7 @@ def taken_out(session: Session, result_ids: Sequence[str]) -> dict[str, str]:
     out = select(Exclusion.result_id, Exclusion.reason).where(
         Exclusion.result_id.in_(result_ids), Exclusion.undone_at.is_(None)
     )
-    return {result_id: reason for result_id, reason in session.execute(out)}  # noqa: C416
+    return pairs(session, out)
 
 
 def list_results(
@@ -342,18 +342,20 @@ def load_environment(session: Session, digest: str) -> dict[str, str]:
     return row.facts
 
 
+def facts_of(session: Session, environments: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Read the facts of a few environments, by digest."""
+    query = select(EnvironmentRow.digest, EnvironmentRow.facts)
+    return pairs(session, query.where(EnvironmentRow.digest.in_(sorted(set(environments)))))
+
+
 def code_of(session: Session, environments: Sequence[str]) -> dict[str, str]:
     """Give the digest of the software in each of these environments, by the environment's digest.
 
     An environment without code of the benchmarks, which every measuring process names, is left out.
     """
-    query = select(EnvironmentRow.digest, EnvironmentRow.facts).where(
-        EnvironmentRow.digest.in_(environments)
-    )
+    every = facts_of(session, environments)
     return {
-        digest: software_of(facts)
-        for digest, facts in session.execute(query)
-        if "sw.benchmarks" in facts
+        digest: software_of(facts) for digest, facts in every.items() if "sw.benchmarks" in facts
     }
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import JobSpec, Progress
 from service.database import paging
 from service.database.paging import Page
-from service.database.session import found
+from service.database.session import found, pairs
 from service.models import Attempt, Job, ResultRow
 from service.schemas.jobs import AttemptView, JobView
 
@@ -53,7 +53,7 @@ def views(session: Session, rows: Sequence[Job]) -> list[JobView]:
     counted = select(ResultRow.job_id, ResultRow.id).where(
         ResultRow.job_id.in_(ids), ResultRow.counted
     )
-    result_ids = {job_id: result_id for job_id, result_id in session.execute(counted)}  # noqa: C416
+    result_ids = pairs(session, counted)
     return [_job(row, attempts[row.id], result_ids.get(row.id)) for row in rows]
 
 
