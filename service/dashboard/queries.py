@@ -15,7 +15,7 @@ from benchmarks.catalog.metrics import reading_order
 from service import models
 from service.database.paging import batched
 from service.database.session import pairs
-from service.history.queries import COUNTED, POINT_ORDER
+from service.history.queries import COUNTED, NEWEST_FIRST
 from service.history.revisions import COMPARISON, IN_HISTORY
 from service.jobs import views
 from service.jobs.backfill import SOURCE as BACKFILL
@@ -284,7 +284,7 @@ def point_before(session: Session, point: models.Point) -> models.Point | None:
             of.measured_at < point.measured_at,
             *COUNTED,
         )
-        .order_by(*(column.desc() for column in POINT_ORDER))
+        .order_by(*NEWEST_FIRST)
         .limit(1)
     ).first()
 

@@ -60,6 +60,7 @@ _POINT = (
 COUNTED = (Point.excluded.is_(False), Point.disturbed == "")
 """Points that are analysed and compared, as `SeriesPoint.counts` says it."""
 POINT_ORDER = (Point.revision_at, Point.revision, Point.measured_at, Point.result_id)
+NEWEST_FIRST = tuple(column.desc() for column in POINT_ORDER)
 
 
 def load_series(
@@ -74,7 +75,7 @@ def load_series(
     chosen = (Point.series_id == series_id, *conditions)
     if newest is None:
         return _series(row, points_where(session, *chosen))
-    last = select(*_POINT).where(*chosen).order_by(*(one.desc() for one in POINT_ORDER))
+    last = select(*_POINT).where(*chosen).order_by(*NEWEST_FIRST)
     points = [SeriesPoint(*point) for point in session.execute(last.limit(newest))]
     return _series(row, points[::-1])
 
@@ -199,7 +200,7 @@ def with_latest(session: Session, series: Sequence[Series], last: int) -> list[S
 _RECENT = (
     select(Point.revision_at, Point.value)
     .where(Point.series_id == bindparam("series"), *COUNTED)
-    .order_by(*(column.desc() for column in POINT_ORDER))
+    .order_by(*NEWEST_FIRST)
     .limit(bindparam("most"))
 )
 
@@ -221,8 +222,7 @@ def values_around(
     Each list has at most ``most`` values, those nearest to its end; oldest first.
     """
     values = select(Point.value).where(Point.series_id == series_id, *COUNTED).limit(most)
-    backwards = (column.desc() for column in POINT_ORDER)
-    before = values.where(Point.revision_at <= ends[0]).order_by(*backwards)
+    before = values.where(Point.revision_at <= ends[0]).order_by(*NEWEST_FIRST)
     after = values.where(Point.revision_at >= ends[1]).order_by(*POINT_ORDER)
     return [*session.scalars(before)][::-1], [*session.scalars(after)]
 
