@@ -12,8 +12,7 @@ from sqlalchemy import and_, select
 from sqlalchemy.orm import Session
 
 from benchmarks import contracts
-from benchmarks.catalog import catalog
-from benchmarks.catalog.duration import expected_s, pair_s
+from benchmarks.catalog import catalog, duration
 from service import models
 from service.analysis.gate.forecast import Expected, forecast
 from service.analysis.gate.noise import STORED, KnownNoise, PairNoise
@@ -189,11 +188,11 @@ def _times_s(
     for asked, case in zip(row.cases, cases, strict=True):
         if request.duet and request.policy.in_turn(case.key):
             first, later = taken.get(contracts.Case.model_validate(asked).key, ([], []))
-            told = pair_s(case)
+            told = duration.pair_s(case)
             times_s.append((_median_s(first, told[0]), _median_s(later, told[1])))
         else:
-            later_s = expected_s(case, request.protocol.timing_only())
-            times_s.append((2 * expected_s(case, request.protocol), 2 * later_s))
+            later_s = duration.expected_s(case, request.protocol.timing_only())
+            times_s.append((2 * duration.expected_s(case, request.protocol), 2 * later_s))
     return times_s
 
 

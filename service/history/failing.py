@@ -10,7 +10,7 @@ from itertools import takewhile
 from sqlalchemy import ColumnElement, and_, func, or_, select
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Environment, JobState, Purpose, Status
+from benchmarks import contracts
 from service.database.paging import batched
 from service.history.queries import WORKER, facts_of
 from service.history.ranking import CaseId, case_id
@@ -23,7 +23,7 @@ NEWS = timedelta(days=7)
 """A case whose newest failure is older is not measured any longer."""
 REMEMBERED = timedelta(days=30)
 """How far back a run of failures is followed."""
-NOT_OF_THE_CASE = frozenset({Status.CANCELLED, Status.INFRA_ERROR})
+NOT_OF_THE_CASE = frozenset({contracts.Status.CANCELLED, contracts.Status.INFRA_ERROR})
 """Outcomes that say nothing of the case."""
 GOOD_POINTS = 10
 """Points before a run of failures that say in which environment the case was well."""
@@ -39,7 +39,7 @@ class CaseFailure:
     case_key: str
     project: str
     worker: str
-    status: Status
+    status: contracts.Status
     reason: str
     revision: str
     revision_at: datetime
@@ -53,7 +53,7 @@ class CaseFailure:
     @property
     def comparability(self) -> dict[str, str]:
         """The facts that make it another series."""
-        return Environment(facts=dict(self.facts)).comparability()
+        return contracts.Environment(facts=dict(self.facts)).comparability()
 
     @property
     def case(self) -> CaseId:
@@ -135,20 +135,22 @@ def failures_since(
         select(row.id.label("result_id"), row.status, row.environment, Job.spec, *at, *named)
         .join(Job, Job.id == row.job_id)
         .join(Revision, Revision.name == row.revision)
-        .where(FAILED, row.measured_at >= since, row.counted, Job.state == JobState.FAILED)
+        .where(
+            FAILED, row.measured_at >= since, row.counted, Job.state == contracts.JobState.FAILED
+        )
         .where(~taken_out.exists(), *which)
         .order_by(Revision.ordered_at, row.measured_at)
     )
     rows = [
         dict(found)
         for found in session.execute(query).mappings()
-        if found["spec"].get("purpose", Purpose.HISTORY) == Purpose.HISTORY
+        if found["spec"].get("purpose", contracts.Purpose.HISTORY) == contracts.Purpose.HISTORY
     ]
     facts = facts_of(session, {found["environment"] for found in rows})
     for found in rows:
         del found["spec"]
         found["facts"] = facts[found.pop("environment")]
-        found["status"] = Status(found["status"])
+        found["status"] = contracts.Status(found["status"])
     return [CaseFailure(**found) for found in rows]
 
 
@@ -187,7 +189,7 @@ def _alike(failures: Sequence[CaseFailure], passed: Mapping[str, Place]) -> list
     """
     last = max(passed.values(), default=None)
     after = [one for one in failures if last is None or one.place > last]
-    after = [one for one in after if one.status is not Status.UNBUILDABLE] or after
+    after = [one for one in after if one.status is not contracts.Status.UNBUILDABLE] or after
     alike = [*takewhile(lambda one: one.status is after[-1].status, reversed(after))][::-1]
     workers = {one.worker for one in alike}
     others = {place[0] for worker, place in passed.items() if worker not in workers}
@@ -234,7 +236,7 @@ def _failing(
     standing = [one for one in after if newest_good is None or one.revision_at >= newest_good]
     if not standing or now - standing[-1].measured_at > NEWS:
         return None
-    if not series_id and standing[-1].status is Status.UNSUPPORTED:
+    if not series_id and standing[-1].status is contracts.Status.UNSUPPORTED:
         return None
     workers = {one.worker for one in standing}
     in_a_row = [one for one in after if one.worker in workers]

@@ -15,11 +15,10 @@ from pydantic import Field, SecretStr, model_validator
 
 from service.models import OutboxEvent
 from service.outbox.post import NotDelivered
-from service.outbox.sinks import forge_api
+from service.outbox.sinks import forge_api, sink
 from service.outbox.sinks.forge import Comment, Place, edited
 from service.outbox.sinks.forge_api import ForgeApi
 from service.outbox.sinks.hooks import HookedForge, Spoken
-from service.outbox.sinks.sink import Kept, Sending
 from service.schemas.comparisons import ComparisonState
 from service.schemas.gate import Outcome
 from service.schemas.pull_requests import ForgeKind
@@ -50,9 +49,9 @@ class GitHub(HookedForge):
     forge: ClassVar[ForgeKind] = ForgeKind.GITHUB
     title: ClassVar[str] = "GitHub"
     api: str = "https://api.github.com"
-    token: Kept | None = None
+    token: sink.Kept | None = None
     app: int | None = Field(default=None, ge=1)
-    private_key: Kept | None = None
+    private_key: sink.Kept | None = None
     """Of the App, in PEM."""
 
     @model_validator(mode="after")
@@ -76,7 +75,7 @@ class GitHub(HookedForge):
         assert self.private_key is not None
         return begin(installation_token(begin, self.app, self.private_key, repository))
 
-    def send(self, event: OutboxEvent, sending: Sending) -> None:
+    def send(self, event: OutboxEvent, sending: sink.Sending) -> None:
         """Write; an App's token that GitHub takes no more is not tried again."""
         try:
             super().send(event, sending)
