@@ -17,6 +17,7 @@ from service.api.findings import Actor
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
+from service.database.paging import matching
 from service.history import attachments, exclusions, queries, replicates
 from service.history.artifacts import ArtifactStore
 from service.history.exclusions import ExclusionView
@@ -55,13 +56,8 @@ def list_results(
     limit: Limit = 50,
 ) -> Listing[ResultSummary]:
     """List results, the last to arrive first; `case` is a case's key."""
-    filters = {
-        ResultRow.revision: revision,
-        ResultRow.case_key: case,
-        ResultRow.worker: worker,
-        ResultRow.status: status,
-    }
-    conditions = [column == value for column, value in filters.items() if value is not None]
+    of_case = {ResultRow.revision: revision, ResultRow.case_key: case}
+    conditions = matching(of_case | {ResultRow.worker: worker, ResultRow.status: status})
     return Listing.of(queries.list_results(session, *conditions, after=cursor, limit=limit))
 
 

@@ -15,6 +15,7 @@ from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
 from service.auth.permissions import Permission, needs
+from service.database.paging import matching
 from service.history import revisions
 from service.http.long_poll import pauses
 from service.jobs import report, submissions
@@ -73,11 +74,7 @@ def list_submissions(
     limit: dependencies.Limit = 50,
 ) -> Listing[SubmissionSummary]:
     """List submissions, the newest first."""
-    conditions = []
-    if revision is not None:
-        conditions.append(models.Submission.revision == revision)
-    if suite is not None:
-        conditions.append(models.Submission.suite == suite)
+    conditions = matching({models.Submission.revision: revision, models.Submission.suite: suite})
     page = submissions.list_submissions(session, *conditions, after=cursor, limit=limit)
     return Listing.of(page)
 

@@ -103,10 +103,7 @@ def list_series(
     """Series without their points, by case, metric and id; ``after`` is the previous cursor."""
     order = (SeriesRow.case_key, SeriesRow.metric, SeriesRow.id)
     query = _some_series(metric, workload).order_by(*order).limit(limit + 1)
-    if case is not None:
-        query = query.where(SeriesRow.case_key == case)
-    if project is not None:
-        query = query.where(SeriesRow.project == project)
+    query = query.where(*paging.matching({SeriesRow.case_key: case, SeriesRow.project: project}))
     if after is not None:
         query = query.where(tuple_(*order) > tuple_(*paging.keys(after, 3)))
     rows = session.scalars(query).all()
