@@ -102,14 +102,6 @@ def _of_series(session: Session, scope: Scope) -> tuple[Scope, str]:
 
 
 def _view(row: ThresholdRow) -> ThresholdView:
-    return ThresholdView(
-        id=row.id,
-        project=row.project or None,
-        workload=row.workload or None,
-        metric=row.metric or None,
-        series_id=row.series_id,
-        least_effect="never" if row.least_effect is None else row.least_effect,
-        actor=row.actor,
-        reason=row.reason,
-        set_at=row.set_at,
-    )
+    scope = {name: getattr(row, name) or None for name in ("project", "workload", "metric")}
+    least = "never" if row.least_effect is None else row.least_effect
+    return ThresholdView.of(row, **scope, least_effect=least)
