@@ -12,10 +12,10 @@ from sqlalchemy.orm import Session
 
 from service import comparisons, models
 from service.analysis.bisection import Judgement, Search, judged
+from service.comparisons.advance import advance_each
 from service.comparisons.bisection import probe_pairs
 from service.comparisons.bisection.ordered import with_listed
 from service.comparisons.bisection.subject import AskedProbe, BisectionDecision, Subject
-from service.comparisons.each_running import advance_each
 from service.database.session import Database, found, rows
 from service.errors import ServiceError
 from service.history import revisions
