@@ -22,8 +22,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError
 
-from benchmarks import local_service
-from benchmarks.terminal import log_to_stderr, printable
+from benchmarks import local_service, terminal
 from service.auth import access_mode, local_token
 from service.auth.access_mode import Asked
 from service.database.failures import explain
@@ -43,7 +42,7 @@ NICENESS = 10
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve, or analyse, until SIGINT or SIGTERM; return the exit code."""
-    log_to_stderr()
+    terminal.log_to_stderr()
     logging.getLogger("alembic").setLevel(logging.WARNING)  # it announces each of its plugins
     try:
         settings = _settings(arguments)
@@ -143,7 +142,7 @@ def _settings(arguments: Sequence[str] | None) -> Settings:
 
 
 def _say(code: int, sentence: str) -> int:
-    sys.stderr.write(f"{printable(sentence)}\n")
+    sys.stderr.write(f"{terminal.printable(sentence)}\n")
     return code
 
 

@@ -17,6 +17,19 @@ class ServiceError(Exception):
     title: ClassVar[str] = "The service failed"
     headers: ClassVar[Mapping[str, str]] = {}
 
+    def __init_subclass__(
+        cls,
+        status: int = 0,
+        type_: str = "",
+        title: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Declare the answer; what is left out is the parent's."""
+        cls.status_code = status or cls.status_code
+        cls.type = type_ or cls.type
+        cls.title = title or cls.title
+        cls.headers = headers or cls.headers
+
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
         self.detail = detail
@@ -26,37 +39,26 @@ class ServiceError(Exception):
         return self.headers
 
 
-class BadRequest(ServiceError):
+class BadRequest(ServiceError, status=400, type_="bad-request", title="Bad request"):
     """The request's line, headers or framing are wrong, or can be read in more than one way."""
 
-    status_code = 400
-    type = "bad-request"
-    title = "Bad request"
 
-
-class Unauthorized(ServiceError):
+class Unauthorized(
+    ServiceError,
+    status=401,
+    type_="unauthorized",
+    title="A token is needed",
+    headers={"WWW-Authenticate": 'Bearer realm="throughline"'},
+):
     """There is no token, or none that is good now: the sentence says which and where to get one."""
 
-    status_code = 401
-    type = "unauthorized"
-    title = "A token is needed"
-    headers: ClassVar[Mapping[str, str]] = {"WWW-Authenticate": 'Bearer realm="throughline"'}
 
-
-class Forbidden(ServiceError):
+class Forbidden(ServiceError, status=403, type_="forbidden", title="Not allowed"):
     """The token is good, and not for this: use one of another kind, or of this worker."""
 
-    status_code = 403
-    type = "forbidden"
-    title = "Not allowed"
 
-
-class TooMany(ServiceError):
+class TooMany(ServiceError, status=429, type_="too-many-requests", title="Too many requests"):
     """More requests than this client may send: wait as long as ``Retry-After`` says."""
-
-    status_code = 429
-    type = "too-many-requests"
-    title = "Too many requests"
 
     def __init__(self, detail: str, retry_after_s: int) -> None:
         super().__init__(detail)
@@ -67,36 +69,20 @@ class TooMany(ServiceError):
         return {"Retry-After": str(self.retry_after_s)}
 
 
-class MalformedDocument(ServiceError):
+class MalformedDocument(ServiceError, status=400, type_="malformed-json", title="Malformed JSON"):
     """The body is no JSON that every reader would read alike; nothing of it was looked at."""
 
-    status_code = 400
-    type = "malformed-json"
-    title = "Malformed JSON"
 
-
-class TooSlow(ServiceError):
+class TooSlow(ServiceError, status=408, type_="too-slow", title="Request too slow"):
     """The body did not come in time: send it again over a better line, or send less."""
 
-    status_code = 408
-    type = "too-slow"
-    title = "Request too slow"
 
-
-class TooLarge(ServiceError):
+class TooLarge(ServiceError, status=413, type_="too-large", title="Request too large"):
     """The body is larger than this service accepts: send less at once."""
 
-    status_code = 413
-    type = "too-large"
-    title = "Request too large"
 
-
-class WrongMediaType(ServiceError):
+class WrongMediaType(ServiceError, status=415, type_="wrong-media-type", title="Wrong media type"):
     """The body is not what the call takes; nothing of it was looked at."""
-
-    status_code = 415
-    type = "wrong-media-type"
-    title = "Wrong media type"
 
     def __init__(self, media_type: str) -> None:
         super().__init__(f"The body must be {media_type}: send it with that Content-Type.")
@@ -107,118 +93,87 @@ class WrongMediaType(ServiceError):
         return {"Accept": self.media_type}
 
 
-class HeadersTooLarge(ServiceError):
+class HeadersTooLarge(
+    ServiceError, status=431, type_="headers-too-large", title="Headers too large"
+):
     """The headers are more or larger than any client of this service needs."""
 
-    status_code = 431
-    type = "headers-too-large"
-    title = "Headers too large"
 
-
-class Overloaded(ServiceError):
+class Overloaded(
+    ServiceError, status=503, type_="overloaded", title="Overloaded", headers={"Retry-After": "2"}
+):
     """The service holds as much as it can: the same request may be sent again."""
 
-    status_code = 503
-    type = "overloaded"
-    title = "Overloaded"
-    headers: ClassVar[Mapping[str, str]] = {"Retry-After": "2"}
 
-
-class NotFound(ServiceError):
+class NotFound(ServiceError, status=404, type_="not-found", title="Not found"):
     """There is nothing under that name; look at the list that the collection's address gives."""
 
-    status_code = 404
-    type = "not-found"
-    title = "Not found"
 
-
-class Fenced(ServiceError):
+class Fenced(ServiceError, status=409, type_="fenced", title="Attempt is over"):
     """The attempt is not the caller's, or not any more: stop, the result is not wanted."""
 
-    status_code = 409
-    type = "fenced"
-    title = "Attempt is over"
 
-
-class Conflict(ServiceError):
+class Conflict(ServiceError, status=409, type_="conflict", title="Conflict"):
     """What is stored already says otherwise, and stays."""
 
-    status_code = 409
-    type = "conflict"
-    title = "Conflict"
 
-
-class Invalid(ServiceError):
+class Invalid(ServiceError, status=422, type_="invalid", title="Invalid request"):
     """The request is well-formed and asks for something that cannot be."""
 
-    status_code = 422
-    type = "invalid"
-    title = "Invalid request"
 
-
-class UnknownChoice(ServiceError):
+class UnknownChoice(ServiceError, status=422, type_="unknown-name", title="Unknown name"):
     """A workload, preset, axis, value or suite that this version lacks; a revision never seen or
     that no worker has."""
 
-    status_code = 422
-    type = "unknown-name"
-    title = "Unknown name"
 
-
-class Impossible(ServiceError):
+class Impossible(
+    ServiceError, status=422, type_="impossible-combination", title="Impossible combination"
+):
     """A combination of axes that cannot run."""
 
-    status_code = 422
-    type = "impossible-combination"
-    title = "Impossible combination"
 
-
-class Unresolved(ServiceError):
+class Unresolved(ServiceError, status=409, type_="unresolved"):
     """No worker says now which commit a ref is at: wait for one, or name the commit."""
 
-    status_code = 409
-    type = "unresolved"
 
-
-class KeyReused(ServiceError):
+class KeyReused(
+    ServiceError, status=422, type_="idempotency-key-reused", title="Idempotency key reused"
+):
     """An idempotency key that was used for another request: take a fresh key."""
 
-    status_code = 422
-    type = "idempotency-key-reused"
-    title = "Idempotency key reused"
 
-
-class ArtifactsUnavailable(ServiceError):
+class ArtifactsUnavailable(
+    ServiceError, status=503, type_="artifacts-unavailable", title="The artifacts cannot be used"
+):
     """The artifacts cannot be read or written just now: try again."""
 
-    status_code = 503
-    type = "artifacts-unavailable"
-    title = "The artifacts cannot be used"
 
-
-class DatabaseUnavailable(ServiceError):
+class DatabaseUnavailable(
+    ServiceError,
+    status=503,
+    type_="database-unavailable",
+    title="Database unavailable",
+    headers={"Retry-After": "5"},
+):
     """The database is locked, read-only or away: the same request may be sent again."""
 
-    status_code = 503
-    type = "database-unavailable"
-    title = "Database unavailable"
-    headers: ClassVar[Mapping[str, str]] = {"Retry-After": "5"}
 
-
-class NotMigrated(DatabaseUnavailable):
+class NotMigrated(
+    DatabaseUnavailable,
+    type_="not-migrated",
+    title="Database not migrated",
+    headers={"Retry-After": "60"},
+):
     """The database does not have this version's tables: run ``throughline migrate``."""
 
-    type = "not-migrated"
-    title = "Database not migrated"
-    headers: ClassVar[Mapping[str, str]] = {"Retry-After": "60"}
 
-
-class MadeByNewer(DatabaseUnavailable):
+class MadeByNewer(
+    DatabaseUnavailable,
+    type_="made-by-newer",
+    title="Database of a newer version",
+    headers={"Retry-After": "60"},
+):
     """A newer version made the database's tables: run that one, or restore an earlier backup."""
-
-    type = "made-by-newer"
-    title = "Database of a newer version"
-    headers: ClassVar[Mapping[str, str]] = {"Retry-After": "60"}
 
 
 REUSED = "This Idempotency-Key came with another request; take a fresh key."

@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
-from cli import interrupts, options, parse_case
+from cli import follow_bisection, interrupts, options, parse_case
 from cli.bisected_range import subject_of
 from cli.client import ServiceClient, read
 from cli.exits import Exit, Stop
-from cli.follow_bisection import exit_of, until_ended
 from cli.output.console import Console
 from cli.output.lines import remark, say
 from service.schemas.bisections import BisectionStage, BisectionView
@@ -79,7 +78,7 @@ def bisect(
             text = _followed(client, read(BisectionView, begun))
     view = read(BisectionView, text)
     say(text) if as_json else _print(view, url)
-    raise typer.Exit(Exit.OK if cancel else exit_of(view))
+    raise typer.Exit(Exit.OK if cancel else follow_bisection.exit_of(view))
 
 
 def _followed(client: ServiceClient, begun: BisectionView) -> str:
@@ -89,7 +88,7 @@ def _followed(client: ServiceClient, begun: BisectionView) -> str:
     what = count if listed else f"{begun.good}..{begun.bad}"
     remark(f"Bisecting {what}: {client.url}{begun.page}")
     try:
-        return until_ended(client, begun, Console(stderr=True))
+        return follow_bisection.until_ended(client, begun, Console(stderr=True))
     except KeyboardInterrupt:
         again = f"throughline bisect {begun.id} --url {client.url}"
         remark(f"It goes on. Follow it: {again} --follow; end it: {again} --cancel")

@@ -8,14 +8,12 @@ from typing import Annotated
 
 import typer
 
-from cli import foreign_points, interrupts, options
+from cli import foreign_command, foreign_points, interrupts, options
 from cli.client import ServiceClient
 from cli.commands.gate import GateCommand
 from cli.durations import seconds
 from cli.exits import Exit, Stop
-from cli.foreign_command import ForeignCommand, together
-from cli.gate import forms
-from cli.gate.order import Inconclusive, checked
+from cli.gate import forms, order
 from cli.gate.run import exit_code
 from cli.output.lines import remark, say
 from cli.staging import Staging
@@ -57,8 +55,8 @@ def run(
         str, typer.Option(metavar="1%", help="What is surely less than this counts as the same.")
     ] = "1%",
     inconclusive: Annotated[
-        Inconclusive, typer.Option(help="How to end when it could not decide.")
-    ] = Inconclusive.TWO,
+        order.Inconclusive, typer.Option(help="How to end when it could not decide.")
+    ] = order.Inconclusive.TWO,
     url: options.Url = options.DEFAULT_URL,
 ) -> None:
     """Run a command that measures in processes of its own, and keep or compare its numbers.
@@ -70,7 +68,9 @@ def run(
     """
     interrupts.as_ctrl_c()
     try:
-        measuring = ForeignCommand(tuple(command), format_name, output, seconds(timeout))
+        measuring = foreign_command.ForeignCommand(
+            tuple(command), format_name, output, seconds(timeout)
+        )
         if against is None:
             _keep(measuring, repeat, revision, source, project, url)
             return
@@ -83,7 +83,7 @@ def run(
 
 
 def _keep(
-    command: ForeignCommand,
+    command: foreign_command.ForeignCommand,
     repeat: int,
     revision: str | None,
     source: str | None,
@@ -99,25 +99,25 @@ def _keep(
         runs.append(measured)
         if repeat > 1:
             remark(f"Process {number} of {repeat} has ended.")
-    kept = (foreign_points.at_revision(point, version) for point in together(runs))
+    kept = (foreign_points.at_revision(point, version) for point in foreign_command.together(runs))
     with ServiceClient(url) as client, Staging(kept) as points:
         new = foreign_points.send(client, source or format_name, project, points)
     say(f"{new} new points at {version.revision}, {points.count - new} known.")
 
 
 def _compare(
-    command: ForeignCommand,
+    command: foreign_command.ForeignCommand,
     against: Path,
     budget: str,
     limit: dict[str, str],
-    inconclusive: Inconclusive,
+    inconclusive: order.Inconclusive,
 ) -> int:
     """Compare the checkout here with another one, and print what came of it."""
     from cli.gate.checkouts import Checkouts
 
     if not against.is_dir():
         raise Stop(f"{against} is no folder: name a checkout of the baseline.")
-    policy = checked({"rules": [{"limits": [limit]}]}, "The limit")
+    policy = order.checked({"rules": [{"limits": [limit]}]}, "The limit")
     shares = policy["rules"][0]["limits"][0]
     checkouts = Checkouts(command, against.resolve(), Path.cwd(), **shares)
     decision = checkouts.decide(seconds(budget))

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Claim, JobSpec, Result, Worker
+from benchmarks import contracts
 from cli.demo import nights
 from cli.demo.simulated import GPUS
 from service.database.session import Database, new_id, now_of
@@ -64,7 +64,7 @@ def _night(session: Session, number: int, at: datetime) -> None:
 
 
 def _real(session: Session, row: dict[str, Any]) -> None:
-    result = Result.model_validate(row["result"])
+    result = contracts.Result.model_validate(row["result"])
     at = datetime.fromisoformat(row["received_at"])
     gpu = result.environment.facts["hw.gpu.name"]
     revisions.register(session, row["revision"], None, at)
@@ -86,15 +86,15 @@ def _measure(
     revision: str,
     worker: str,
     gpu: str,
-    result: Result,
+    result: contracts.Result,
     at: datetime,
 ) -> None:
     """Queue a job, lease it and complete it, at the times at which that happened."""
     began = at - CASE_TAKES
     if session.get(WorkerRow, worker) is None:
         labels = {"device": "cuda", "gpu": gpu, "host": worker}
-        workers.introduce(session, Worker(name=worker, labels=labels), began)
-    spec = JobSpec(
+        workers.introduce(session, contracts.Worker(name=worker, labels=labels), began)
+    spec = contracts.JobSpec(
         case=result.case,
         revision=revision,
         suite=nights.SUITE,
@@ -102,7 +102,7 @@ def _measure(
         protocol=result.protocol,
     )
     (job_id,) = leases.submit(session, [spec], submission, began)
-    lease = leases.lease(session, Claim(worker=worker, claim_id=job_id), TERMS, began)
+    lease = leases.lease(session, contracts.Claim(worker=worker, claim_id=job_id), TERMS, began)
     assert lease is not None
     holder = Holder(lease.job_id, lease.attempt, lease.secret)
     attempts.start(session, holder, TERMS, began)

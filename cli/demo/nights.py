@@ -10,18 +10,9 @@ from datetime import datetime
 
 import numpy as np
 
+from benchmarks import contracts
 from benchmarks.catalog import catalog
 from benchmarks.catalog.suites import suite
-from benchmarks.contracts import (
-    Bottleneck,
-    Case,
-    Environment,
-    Protocol,
-    Result,
-    Sample,
-    Status,
-    Verdict,
-)
 from cli.demo.simulated import GPUS, NOISES, WORKLOADS, Moves, facts_of, samples, seeded
 
 NIGHTS = 30
@@ -55,7 +46,7 @@ class Event:
     facts: Mapping[str, str] = field(default_factory=dict)
     """Facts of the environment from then on."""
 
-    def hits(self, case: Case, node: str, night: int) -> bool:
+    def hits(self, case: contracts.Case, node: str, night: int) -> bool:
         """Return True if it moves what is measured of a case on a node in a night."""
         of_case = self.workload in ("", case.workload) and self.settings.items() <= set(
             case.axes.items()
@@ -76,7 +67,7 @@ _OOM = "The batch needs more than the device has left; try a smaller batch."
 _CHORES = ("Tidy the training loop", "Pin the linters", "Log the learning rate", "Split a test")
 
 
-def cases() -> list[Case]:
+def cases() -> list[contracts.Case]:
     """The cases of each night."""
     whole = [catalog.normalise(case, "cuda") for case in suite(SUITE).cases]
     return [case.model_copy(update={"preset": "full"}) for case in whole]
@@ -98,21 +89,21 @@ def node_of(night: int, position: int) -> str:
     return NODES[(night + position) % len(NODES)]
 
 
-def measured(case: Case, node: str, night: int, at: datetime) -> Result:
+def measured(case: contracts.Case, node: str, night: int, at: datetime) -> contracts.Result:
     """Measure a case on a node in a night."""
     happened = [event for event in EVENTS if event.hits(case, node, night)]
     known = {
         "case": case,
         "measured_at": at,
-        "protocol": Protocol(),
+        "protocol": contracts.Protocol(),
         "item": WORKLOADS[case.workload].item,
         "batch_items": WORKLOADS[case.workload].batch,
-        "environment": Environment(facts=facts_of(GPUS[0], node, night) | _facts(night)),
+        "environment": contracts.Environment(facts=facts_of(GPUS[0], node, night) | _facts(night)),
         "repro": f"throughline bench {case.workload} "
         + " ".join(f"{axis}={value}" for axis, value in case.axes.items()),
     }
     if any(event.moves is Moves.OUTCOME for event in happened):
-        return Result(status=Status.OOM, reason=_OOM, **known)
+        return contracts.Result(status=contracts.Status.OOM, reason=_OOM, **known)
     moved: Counter[Moves] = Counter()
     for event in happened:
         moved[event.moves] += np.log1p(event.size)
@@ -121,20 +112,24 @@ def measured(case: Case, node: str, night: int, at: datetime) -> Result:
     lasting = seeded(case.key, night).normal(0, NIGHT_NOISE)
     every = samples(case, GPUS[0], moved, noise, lasting)
     found = tuple(one for one in every if one.metric not in LEFT_OUT)
-    return Result(status=Status.OK, samples=found, verdict=_verdict(found), **known)
+    return contracts.Result(
+        status=contracts.Status.OK, samples=found, verdict=_verdict(found), **known
+    )
 
 
 def _facts(night: int) -> dict[str, str]:
     return {name: fact for e in EVENTS if night >= e.first for name, fact in e.facts.items()}
 
 
-def _verdict(found: Sequence[Sample]) -> Verdict:
+def _verdict(found: Sequence[contracts.Sample]) -> contracts.Verdict:
     stall = float(np.mean(next(one.values for one in found if one.metric == "input_stall")))
     if stall < INPUT_BOUND:
         sentence = "The device is busy throughout; neither input nor the host holds it up."
-        return Verdict(bottleneck=Bottleneck.DEVICE, confidence="high", sentence=sentence)
-    return Verdict(
-        bottleneck=Bottleneck.INPUT,
+        return contracts.Verdict(
+            bottleneck=contracts.Bottleneck.DEVICE, confidence="high", sentence=sentence
+        )
+    return contracts.Verdict(
+        bottleneck=contracts.Bottleneck.INPUT,
         confidence="high",
         sentence=f"The device waits {stall:.0%} of the time for batches.",
         evidence={"input_stall": stall},
@@ -142,7 +137,7 @@ def _verdict(found: Sequence[Sample]) -> Verdict:
     )
 
 
-def night(number: int, at: datetime) -> Iterator[Result]:
+def night(number: int, at: datetime) -> Iterator[contracts.Result]:
     """The results of a night that begins at ``at``, in the order of its cases."""
     for position, case in enumerate(cases()):
         yield measured(case, node_of(number, position), number, at)

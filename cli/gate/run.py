@@ -15,14 +15,14 @@ from cli.gate import forms
 from cli.gate.order import GateOptions, Inconclusive
 from cli.output.console import Console
 from cli.output.lines import remark
+from service.schemas import gate as schemas
 from service.schemas.comparisons import ComparisonView
-from service.schemas.gate import CaseFindingView, Outcome
 from service.wording import formats
 
 _CODES = {
-    Outcome.PASS: Exit.OK,
-    Outcome.REGRESSION: Exit.FAILED,
-    Outcome.INCONCLUSIVE: Exit.USAGE,  # 2: wrong usage of this command is 64
+    schemas.Outcome.PASS: Exit.OK,
+    schemas.Outcome.REGRESSION: Exit.FAILED,
+    schemas.Outcome.INCONCLUSIVE: Exit.USAGE,  # 2: wrong usage of this command is 64
 }
 _INCONCLUSIVE = {Inconclusive.PASS: Exit.OK, Inconclusive.FAIL: Exit.FAILED}
 
@@ -56,9 +56,9 @@ def run(
     return exit_code(outcome, inconclusive)
 
 
-def exit_code(outcome: Outcome, inconclusive: Inconclusive) -> int:
+def exit_code(outcome: schemas.Outcome, inconclusive: Inconclusive) -> int:
     """Give the exit code of an outcome, one that is inconclusive as CI asks for it."""
-    if outcome is Outcome.INCONCLUSIVE:
+    if outcome is schemas.Outcome.INCONCLUSIVE:
         return int(_INCONCLUSIVE.get(inconclusive, _CODES[outcome]))
     return int(_CODES[outcome])
 
@@ -89,7 +89,7 @@ def _decided(url: str, order: GateOptions) -> tuple[ComparisonView, str]:
     return read(ComparisonView, text), text
 
 
-def _outcome(comparison: ComparisonView) -> Outcome:
+def _outcome(comparison: ComparisonView) -> schemas.Outcome:
     if comparison.decision is None:
         raise Stop(
             f"Comparison {comparison.id} was cancelled, so nothing was decided: "
@@ -196,7 +196,7 @@ class Lines:
         self._console.say(line)
 
 
-def _words(case: CaseFindingView) -> str:
+def _words(case: schemas.CaseFindingView) -> str:
     pairs = formats.counted(case.pairs, "pair")
     if case.settled:
         return f"{pairs}, {forms.plain(case.verdict)}"

@@ -16,7 +16,7 @@ from benchmarks import contracts
 from benchmarks.catalog import catalog
 from benchmarks.diagnosis.merge import merge
 from benchmarks.progress_bar import ProgressBar
-from cli.exits import Exit, Stop
+from cli import exits
 from cli.settings import our_packages
 from worker import launch, result_builder, runner, supervisor
 from worker.child import containment
@@ -32,7 +32,7 @@ ON_A_GPU = {"canary_every_s": LONGEST_S}
 """One canary after all, whose rates a verdict needs; no nodes are compared."""
 
 
-class DeviceHeld(Stop):
+class DeviceHeld(exits.Stop):
     """Processes of an earlier child stay on the device, and would disturb the next."""
 
 
@@ -72,7 +72,7 @@ class LocalRunner:
             Stop: the device cannot be used.
         """
         if held := self._station.held(lambda: True):
-            raise DeviceHeld(held, Exit.FAILED)
+            raise DeviceHeld(held, exits.Exit.FAILED)
         until_s = time.monotonic() + limit_s
         local = replace(self._local, seed=seed, trace=trace, beat=beat, until_s=until_s)
         spec = contracts.JobSpec(case=case, revision="here", protocol=protocol, timeout_s=limit_s)
@@ -80,7 +80,7 @@ class LocalRunner:
             with ProgressBar(case.key) as bar:
                 return self._replicates(spec, _Shown(bar), local)
         except Unusable as gone:
-            raise Stop(f"The device cannot be used: {gone}", Exit.FAILED) from gone
+            raise exits.Stop(f"The device cannot be used: {gone}", exits.Exit.FAILED) from gone
 
     def _replicates(
         self, spec: contracts.JobSpec, watch: _Shown, local: launch.Local
@@ -156,7 +156,7 @@ def set_up(
             station = supervisor.Station(settings, contained, gauges[0], beside=gauges[1:])
             yield LocalRunner(settings, station, local)
     except containment.Unavailable as error:
-        raise Stop(str(error)) from error
+        raise exits.Stop(str(error)) from error
     finally:
         for gauge in filter(None, gauges):
             gauge.close()
@@ -171,7 +171,7 @@ def _on_machine(settings: Settings) -> tuple[Settings, nvml.Gpu | None]:
     except nvml.DriverFailed as failed:
         if settings.device == "auto":  # a CPU would be measured without a word
             sentence = f"{failed} To measure on the CPU all the same, choose --device cpu."
-            raise Stop(sentence, Exit.FAILED) from failed
+            raise exits.Stop(sentence, exits.Exit.FAILED) from failed
         return settings, None
     chosen = settings.on_machine(bool(gpus))
     return chosen, nvml.find(chosen.device, visible_devices(), gpus)
@@ -205,5 +205,5 @@ def read_protocol(text: str | None, base: contracts.Protocol | None = None) -> c
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, fault["loc"]))
-        raise Stop(": ".join(filter(None, [place, fault["msg"]]))) from error
+        raise exits.Stop(": ".join(filter(None, [place, fault["msg"]]))) from error
     return base.model_copy(update=given.model_dump(include=given.model_fields_set))

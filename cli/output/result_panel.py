@@ -8,16 +8,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.contracts import (
-    Account,
-    Memory,
-    Operation,
-    Profile,
-    Result,
-    Sample,
-    Status,
-    Synchronization,
-)
+from benchmarks import contracts
 from benchmarks.diagnosis import conclude
 from benchmarks.diagnosis.module_times import odd_one
 from benchmarks.diagnosis.roofline import Ceilings, placed
@@ -28,14 +19,14 @@ from service.analysis.summary import summarise, summarise_values
 from service.wording import formats
 
 
-def show(result: Result, console: Console | None = None) -> None:
+def show(result: contracts.Result, console: Console | None = None) -> None:
     """Print a Result for a person."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")  # a command is copied whole
     for name, text in _facts(result):
         grid.add_row(name, text)
-    good = result.status is Status.OK
+    good = result.status is contracts.Status.OK
     # As a string it would be markup, and :train: a train.
     title = Text(printable(result.case.key))
     panel = Panel(grid, title=title, border_style="green" if good else "red")
@@ -56,10 +47,10 @@ _METRICS = {
 }
 
 
-def _facts(result: Result) -> list[tuple[str, str]]:
+def _facts(result: contracts.Result) -> list[tuple[str, str]]:
     """Name and text of each line, in the order in which they are read."""
     facts = []
-    if result.status is not Status.OK:
+    if result.status is not contracts.Status.OK:
         facts.append((result.status.value, result.reason))
     samples = {sample.metric: sample for sample in result.samples}
     of = {"peak_memory": f", {formats.peak_memory_of(result.environment.comparability())}"}
@@ -93,7 +84,7 @@ TOP = 3
 """Operations and waits that are named; --json has them all."""
 
 
-def _profiled(result: Result) -> Iterator[tuple[str, str]]:
+def _profiled(result: contracts.Result) -> Iterator[tuple[str, str]]:
     """Give the phases and the profile of the first process's step, where they were asked for."""
     first = result.replicates[0] if result.replicates else None
     if first is None:
@@ -111,7 +102,7 @@ def _profiled(result: Result) -> Iterator[tuple[str, str]]:
         yield from _memory(first.profile.memory)
 
 
-def _memory(memory: Memory) -> Iterator[tuple[str, str]]:
+def _memory(memory: contracts.Memory) -> Iterator[tuple[str, str]]:
     """Give the peak by category and the largest lines."""
     largest = sorted(memory.categories.items(), key=lambda pair: -pair[1])
     parts = (f"{formats.quantity(b, 'B')} {formats.MEMORY.get(name, name)}" for name, b in largest)
@@ -122,7 +113,7 @@ def _memory(memory: Memory) -> Iterator[tuple[str, str]]:
         yield "holds", f"{formats.quantity(one.size_b, 'B')} of {of} at {one.source}"
 
 
-def _operations(profile: Profile, ceilings: Ceilings | None) -> Iterator[tuple[str, str]]:
+def _operations(profile: contracts.Profile, ceilings: Ceilings | None) -> Iterator[tuple[str, str]]:
     total = sum(profile.seconds.values()) or 1.0
     for operation in profile.operations[:TOP]:
         where = f" at {operation.source}" if operation.source else ""
@@ -139,7 +130,7 @@ def _operations(profile: Profile, ceilings: Ceilings | None) -> Iterator[tuple[s
         yield "profile", note
 
 
-def _reached(operation: Operation, ceilings: Ceilings | None) -> str:
+def _reached(operation: contracts.Operation, ceilings: Ceilings | None) -> str:
     place = placed(operation, ceilings)
     if place is None or place.of_roof is None:
         return ""
@@ -149,14 +140,14 @@ def _reached(operation: Operation, ceilings: Ceilings | None) -> str:
     return f", {formats.quantity(rate, unit)}, {place.of_roof:.0%} of the roofline"
 
 
-def _rarely(wait: Synchronization) -> str:
+def _rarely(wait: contracts.Synchronization) -> str:
     if wait.every == 1:
         return ""
     cost = "" if wait.cost_s is None else f", {formats.quantity(wait.cost_s, 's')} a step"
     return f", every {wait.every} steps{cost}"
 
 
-def _beside(result: Result) -> list[tuple[str, str]]:
+def _beside(result: contracts.Result) -> list[tuple[str, str]]:
     """Return the lines on parity and on how much of the device is used, where they are known."""
     lines = []
     if result.parity is not None:
@@ -170,7 +161,7 @@ def _beside(result: Result) -> list[tuple[str, str]]:
     return lines
 
 
-def _account(accounts: Sequence[Account]) -> str:
+def _account(accounts: Sequence[contracts.Account]) -> str:
     """A step from one GPU alone to the gang, each part with its interval over the launches."""
     parts = {
         "alone": [one.single_s for one in accounts],
@@ -183,7 +174,7 @@ def _account(accounts: Sequence[Account]) -> str:
     return f"{', '.join(told)}: {_with_interval([one.gang_s for one in accounts])} a step"
 
 
-def _traced(result: Result) -> Iterator[tuple[str, str]]:
+def _traced(result: contracts.Result) -> Iterator[tuple[str, str]]:
     """Give the parts of a gang's exchange, and the rank that the others wait for, if any."""
     traces = [one.gang_trace for one in result.replicates if one.gang_trace is not None]
     told = [trace for trace in traces if not trace.absent]
@@ -210,14 +201,14 @@ def _with_interval(values: Sequence[float]) -> str:
     return f"{text} ± {formats.quantity(summary.high - summary.value, 's')}"
 
 
-def _batches(result: Result) -> str:
+def _batches(result: contracts.Result) -> str:
     unit = f"{result.item}/s"
     return ", ".join(
         f"{one.batch}: {formats.quantity(one.rate, unit)}" for one in result.batches_tried
     )
 
 
-def _quantity(sample: Sample) -> str:
+def _quantity(sample: contracts.Sample) -> str:
     summary = summarise(sample)
     spread = formats.half_width(summary.value, summary.low, summary.high, sample.unit)
     basis = {"replicates": f"over {summary.replicates} processes", "within_run": "within this run"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.contracts import Contract, Moment, Name, Revision
-from service.api.dependencies import Caller, Cursor, DatabaseSession, Id, Limit, Now
+from benchmarks import contracts
+from service.api import dependencies
 from service.api.findings import Actor
 from service.api.openapi import problems
 from service.api.results import Reason
@@ -17,14 +17,14 @@ from service.schemas.jobs import Listing
 router = noun("/annotations", "annotations")
 
 
-class AnnotationRequest(Contract):
+class AnnotationRequest(contracts.Contract):
     """A sentence beside the histories, about a revision or about a time."""
 
     text: Reason
-    revision: Revision | None = None
+    revision: contracts.Revision | None = None
     """Its name, or the beginning of it."""
-    at: Moment | None = None
-    project: Name | None = None
+    at: contracts.Moment | None = None
+    project: contracts.Name | None = None
     """Null: it is shown in all projects."""
     actor: Actor | None = None
     """Null: whoever the token is of."""
@@ -33,7 +33,9 @@ class AnnotationRequest(Contract):
 @router.get("")
 @needs(Permission.READ)
 def list_annotations(
-    session: DatabaseSession, cursor: Cursor = None, limit: Limit = 50
+    session: dependencies.DatabaseSession,
+    cursor: dependencies.Cursor = None,
+    limit: dependencies.Limit = 50,
 ) -> Listing[AnnotationView]:
     """List what people wrote beside the histories, the newest first."""
     return Listing.of(annotation_table.list_annotations(session, after=cursor, limit=limit))
@@ -42,7 +44,10 @@ def list_annotations(
 @router.post("", status_code=201)
 @needs(Permission.TRIAGE)
 def add_annotation(
-    request: AnnotationRequest, session: DatabaseSession, now: Now, caller: Caller
+    request: AnnotationRequest,
+    session: dependencies.DatabaseSession,
+    now: dependencies.Now,
+    caller: dependencies.Caller,
 ) -> AnnotationView:
     """Write beside the histories of a project, or of all, at a `revision` or at a time.
 
@@ -57,6 +62,8 @@ def add_annotation(
 
 @router.delete("/{annotation_id}", status_code=204, responses=problems(404))
 @needs(Permission.TRIAGE)
-def remove_annotation(annotation_id: Id, session: DatabaseSession) -> None:
+def remove_annotation(
+    annotation_id: dependencies.Id, session: dependencies.DatabaseSession
+) -> None:
     """Remove an annotation."""
     annotation_table.remove(session, annotation_id)

@@ -9,6 +9,7 @@ from service.api.router import noun
 from service.auth import audit
 from service.auth.permissions import Permission, needs
 from service.comparisons import bisection
+from service.database.paging import matching
 from service.jobs.spent import spent_on
 from service.models import BisectionRow, BisectionState
 from service.schemas import bisections as schemas
@@ -50,11 +51,7 @@ def list_bisections(
     limit: dependencies.Limit = 50,
 ) -> Listing[schemas.BisectionSummary]:
     """List bisections, the newest first."""
-    conditions = []
-    if state is not None:
-        conditions.append(BisectionRow.state == state)
-    if finding is not None:
-        conditions.append(BisectionRow.finding_id == finding)
+    conditions = matching({BisectionRow.state: state, BisectionRow.finding_id: finding})
     page = bisection.list_bisections(session, *conditions, after=cursor, limit=limit)
     return Listing.of(page)
 

@@ -11,6 +11,7 @@ from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
 from service.auth.permissions import Permission, needs
+from service.database.paging import matching
 from service.jobs.spent import spent_on
 from service.models import ComparisonRow, ComparisonState
 from service.schemas import comparisons as schemas
@@ -56,11 +57,7 @@ def list_comparisons(
     limit: dependencies.Limit = 50,
 ) -> Listing[schemas.ComparisonSummary]:
     """List comparisons, the newest first."""
-    conditions = []
-    if state is not None:
-        conditions.append(ComparisonRow.state == state)
-    if contender is not None:
-        conditions.append(ComparisonRow.contender == contender)
+    conditions = matching({ComparisonRow.state: state, ComparisonRow.contender: contender})
     page = comparisons.list_comparisons(session, *conditions, after=cursor, limit=limit)
     return Listing.of(page)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from service.api.dependencies import Cursor, DatabaseSession, Limit
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
+from service.database.paging import matching
 from service.findings import confirm
 from service.findings.confirm import ConfirmationView
 from service.models import ConfirmationRow, ConfirmationState
@@ -22,5 +23,5 @@ def list_confirmations(
     limit: Limit = 100,
 ) -> Listing[ConfirmationView]:
     """List results that were suspicious and are or were measured again, the newest first."""
-    conditions = [] if state is None else [ConfirmationRow.state == state]
+    conditions = matching({ConfirmationRow.state: state})
     return Listing.of(confirm.list_confirmations(session, *conditions, after=cursor, limit=limit))

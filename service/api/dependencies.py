@@ -24,8 +24,6 @@ from service.schemas.comparisons import ComparisonRequest
 from service.schemas.costs import Price
 from service.schemas.imports import ImportRequest
 
-T = TypeVar("T")
-
 
 def get_database(request: Request) -> Database:
     """The database of the application that answers this request."""
@@ -56,6 +54,8 @@ def get_now(session: Annotated[Session, Depends(get_session, scope="function")])
 
 
 DatabaseSession = Annotated[Session, Depends(get_session, scope="function")]
+Reading = DatabaseSession
+"""That of a page, which changes nothing."""
 Now = Annotated[datetime, Depends(get_now, scope="function")]
 Id = Annotated[contracts.Id, Path()]
 TokenId = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import Query
 from pydantic import Field, StringConstraints
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import select
 
 from benchmarks import contracts
 from service import findings, models
@@ -15,6 +15,7 @@ from service.api import dependencies
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
+from service.database.paging import matching
 from service.http.strict_route import Plain
 from service.jobs.spent import spent_on
 from service.schemas import findings as schemas
@@ -70,11 +71,7 @@ def list_findings(
     limit: dependencies.Limit = 100,
 ) -> Listing[schemas.FindingSummary]:
     """List findings, the newest first; `active` keeps those that ask for attention."""
-    conditions: list[ColumnElement[bool]] = []
-    if state is not None:
-        conditions.append(models.FindingRow.state == state)
-    if kind is not None:
-        conditions.append(models.FindingRow.kind == kind)
+    conditions = matching({models.FindingRow.state: state, models.FindingRow.kind: kind})
     if active is not None:
         inside = models.FindingRow.state.in_(findings.ACTIVE)
         conditions.append(inside if active else ~inside)

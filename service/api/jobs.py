@@ -10,6 +10,7 @@ from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
 from service.auth.permissions import Permission, needs
+from service.database.paging import matching
 from service.jobs import expiry, requests, views
 from service.jobs import submit as jobs_submit
 from service.models import Job
@@ -48,11 +49,7 @@ def list_jobs(
     limit: dependencies.Limit = 50,
 ) -> schemas.Listing[schemas.JobView]:
     """List jobs, the newest first."""
-    conditions = []
-    if state is not None:
-        conditions.append(Job.state == state)
-    if revision is not None:
-        conditions.append(Job.revision == revision)
+    conditions = matching({Job.state: state, Job.revision: revision})
     return schemas.Listing.of(views.list_jobs(session, *conditions, after=cursor, limit=limit))
 
 

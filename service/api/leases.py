@@ -103,8 +103,9 @@ async def claim_job(claim: Claim, request: Request, terms: LeaseTerms, caller: C
     database = _database(request)
     lease = await database.write(partial(_lease, claim, terms))
     if lease is None:
+        look = partial(candidates.has_work, worker=claim.worker)
         async for _ in pauses(request, claim.wait_s):
-            if await database.run(partial(_has_work, claim.worker), write=False):
+            if await database.run(look, write=False):
                 lease = await database.write(partial(_lease, claim, terms))
             if lease is not None:
                 break
@@ -239,7 +240,3 @@ def _written(answer: BaseModel, status: int = 200) -> Response:
 
 def _lease(claim: Claim, terms: Terms, connection: Connection) -> Lease | None:
     return leases.lease(connection, claim, terms, now_of(connection))
-
-
-def _has_work(worker: str, session: Session) -> bool:
-    return candidates.has_work(session, worker)

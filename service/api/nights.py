@@ -42,11 +42,7 @@ def list_nights(
 @router.get("/{night}", responses=problems(404))
 @needs(Permission.READ)
 def read_night(
-    night: NightName,
-    session: DatabaseSession,
-    now: Now,
-    prices: Prices,
-    project: OfProject = None,
+    night: NightName, session: DatabaseSession, now: Now, prices: Prices, project: OfProject = None
 ) -> NightReport:
     """Read what is known of a night by now: changes, recoveries, gaps, cost and coverage.
 

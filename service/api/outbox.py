@@ -13,6 +13,7 @@ from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
 from service.auth.permissions import Permission, needs
+from service.database.paging import matching
 from service.errors import NotFound
 from service.models import DeliveryRow
 from service.outbox import deliveries
@@ -38,7 +39,7 @@ def list_deliveries(
     limit: Limit = 100,
 ) -> Listing[DeliveryView]:
     """List the deliveries of events to sinks, the newest first."""
-    conditions = () if state is None else (DeliveryRow.state == state,)
+    conditions = matching({DeliveryRow.state: state})
     page = deliveries.list_deliveries(session, *conditions, after=cursor, limit=limit)
     return Listing.of(page)
 

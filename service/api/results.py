@@ -10,13 +10,14 @@ from fastapi.responses import RedirectResponse
 from pydantic import StringConstraints, TypeAdapter
 from sqlalchemy.orm import Session
 
+from benchmarks import contracts
 from benchmarks.artifact_kinds import GZIP, ArtifactKind
-from benchmarks.contracts import Contract, Line, Name, Revision, Status
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Now
 from service.api.findings import Actor
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
+from service.database.paging import matching
 from service.history import attachments, exclusions, queries, replicates
 from service.history.artifacts import ArtifactStore
 from service.history.exclusions import ExclusionView
@@ -36,7 +37,7 @@ _PACKED: Any = {
 Reason = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f]+$")]
 
 
-class ExclusionRequest(Contract):
+class ExclusionRequest(contracts.Contract):
     """The reason for excluding a result from analysis, and the actor who excludes it."""
 
     reason: Reason
@@ -47,21 +48,16 @@ class ExclusionRequest(Contract):
 @needs(Permission.READ)
 def list_results(
     session: DatabaseSession,
-    revision: Revision | None = None,
-    case: Line | None = None,
-    worker: Name | None = None,
-    status: Status | None = None,
+    revision: contracts.Revision | None = None,
+    case: contracts.Line | None = None,
+    worker: contracts.Name | None = None,
+    status: contracts.Status | None = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Listing[ResultSummary]:
     """List results, the last to arrive first; `case` is a case's key."""
-    filters = {
-        ResultRow.revision: revision,
-        ResultRow.case_key: case,
-        ResultRow.worker: worker,
-        ResultRow.status: status,
-    }
-    conditions = [column == value for column, value in filters.items() if value is not None]
+    of_case = {ResultRow.revision: revision, ResultRow.case_key: case}
+    conditions = matching(of_case | {ResultRow.worker: worker, ResultRow.status: status})
     return Listing.of(queries.list_results(session, *conditions, after=cursor, limit=limit))
 
 
@@ -87,11 +83,7 @@ def read_result(result_id: Id, session: DatabaseSession) -> Response:
     return Response(written, media_type="application/json")
 
 
-@router.get(
-    "/{result_id}/trace",
-    response_class=Response,
-    responses=_PACKED,
-)
+@router.get("/{result_id}/trace", response_class=Response, responses=_PACKED)
 @needs(Permission.READ)
 def read_trace(request: Request, result_id: Id, session: DatabaseSession) -> Response:
     """Download the profiler's Chrome trace of a result, JSON packed with gzip.
@@ -102,11 +94,7 @@ def read_trace(request: Request, result_id: Id, session: DatabaseSession) -> Res
     return _artifact(request, session, result_id, ArtifactKind.TRACE, "json")
 
 
-@router.get(
-    "/{result_id}/log",
-    response_class=Response,
-    responses=_PACKED,
-)
+@router.get("/{result_id}/log", response_class=Response, responses=_PACKED)
 @needs(Permission.READ)
 def read_log(request: Request, result_id: Id, session: DatabaseSession) -> Response:
     """Download the whole log of a failed result, packed with gzip; or 307, as for a trace.

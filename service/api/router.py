@@ -15,8 +15,5 @@ def noun(path: str, tag: str, route: type[StrictRoute] = StrictRoute) -> APIRout
     is included anew for each, and look through two levels of routers with every request.
     """
     return APIRouter(
-        prefix=f"/api/v1{path}",
-        tags=[tag],
-        route_class=route,
-        responses=problems(*EVERYWHERE),
+        prefix=f"/api/v1{path}", tags=[tag], route_class=route, responses=problems(*EVERYWHERE)
     )

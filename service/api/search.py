@@ -22,9 +22,7 @@ Text = Annotated[str, Query(max_length=200, description="Words that a name has."
 @router.get("")
 @needs(Permission.READ)
 def search(
-    session: DatabaseSession,
-    q: Text = "",
-    limit: Annotated[int, Query(ge=1, le=50), Plain] = 12,
+    session: DatabaseSession, q: Text = "", limit: Annotated[int, Query(ge=1, le=50), Plain] = 12
 ) -> Listing[SearchHit]:
     """Find findings, revisions and series by words in their names, and a run by its id.
 

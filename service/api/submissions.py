@@ -7,26 +7,15 @@ from typing import Literal
 
 from fastapi import Request, Response
 from fastapi.responses import PlainTextResponse
-from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Name, Revision
 from service import models
-from service.api.dependencies import (
-    Caller,
-    Cursor,
-    DatabaseSession,
-    Id,
-    IdempotencyKey,
-    Limit,
-    Now,
-    Wait,
-    get_database,
-    owned,
-)
+from service.api import dependencies
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
 from service.auth.permissions import Permission, needs
+from service.database.paging import matching
 from service.history import revisions
 from service.http.long_poll import pauses
 from service.jobs import report, submissions
@@ -45,10 +34,10 @@ router = noun("/submissions", "submissions")
 def submit(
     request: SubmissionRequest,
     response: Response,
-    session: DatabaseSession,
-    now: Now,
-    caller: Caller,
-    idempotency_key: IdempotencyKey = None,
+    session: dependencies.DatabaseSession,
+    now: dependencies.Now,
+    caller: dependencies.Caller,
+    idempotency_key: dependencies.IdempotencyKey = None,
 ) -> Submitted:
     """Queue a suite, a case or several cases at one revision.
 
@@ -66,7 +55,9 @@ def submit(
     a case makes points once the last one is in, and `counts` are of cases. `trace` keeps
     the profiler's trace of each case.
     """
-    accepted = jobs_submit.submit(session, owned(request, caller), now, idempotency_key)
+    accepted = jobs_submit.submit(
+        session, dependencies.owned(request, caller), now, idempotency_key
+    )
     if accepted.replayed:
         response.status_code = 200
     audit.made(session, accepted.submission_id, before=accepted.replayed)
@@ -76,18 +67,14 @@ def submit(
 @router.get("")
 @needs(Permission.READ)
 def list_submissions(
-    session: DatabaseSession,
+    session: dependencies.DatabaseSession,
     revision: Revision | None = None,
     suite: Name | None = None,
-    cursor: Cursor = None,
-    limit: Limit = 50,
+    cursor: dependencies.Cursor = None,
+    limit: dependencies.Limit = 50,
 ) -> Listing[SubmissionSummary]:
     """List submissions, the newest first."""
-    conditions = []
-    if revision is not None:
-        conditions.append(models.Submission.revision == revision)
-    if suite is not None:
-        conditions.append(models.Submission.suite == suite)
+    conditions = matching({models.Submission.revision: revision, models.Submission.suite: suite})
     page = submissions.list_submissions(session, *conditions, after=cursor, limit=limit)
     return Listing.of(page)
 
@@ -95,12 +82,16 @@ def list_submissions(
 @router.get("/{submission_id}", responses=problems(404))
 @needs(Permission.READ)
 async def read_submission(
-    submission_id: Id, request: Request, wait_s: Wait = 0.0
+    submission_id: dependencies.Id, request: Request, wait_s: dependencies.Wait = 0.0
 ) -> SubmissionView:
     """Read a submission with its jobs, after waiting until it is finished or `wait_s` is over."""
-    database = get_database(request)
-    load = within(request.state.project, partial(_load, submission_id))
-    is_over = within(request.state.project, partial(_is_finished, submission_id))
+    database = dependencies.get_database(request)
+    load = within(
+        request.state.project, partial(submissions.load_submission, submission_id=submission_id)
+    )
+    is_over = within(
+        request.state.project, partial(submissions.is_finished, submission_id=submission_id)
+    )
     submission = await database.run(load, write=False)
     if submission.finished or wait_s == 0:
         return submission
@@ -117,8 +108,8 @@ async def read_submission(
 )
 @needs(Permission.READ)
 def read_report(
-    submission_id: Id,
-    session: DatabaseSession,
+    submission_id: dependencies.Id,
+    session: dependencies.DatabaseSession,
     against: Revision | None = None,
     format: Literal["json", "markdown"] = "json",  # noqa: A002 - the name in the address
 ) -> Report | Response:
@@ -133,11 +124,3 @@ def read_report(
     if format == "markdown":
         return PlainTextResponse(markdown.report(answer), media_type="text/markdown")
     return answer
-
-
-def _load(submission_id: str, session: Session) -> SubmissionView:
-    return submissions.load_submission(session, submission_id)
-
-
-def _is_finished(submission_id: str, session: Session) -> bool:
-    return submissions.is_finished(session, submission_id)

@@ -20,12 +20,8 @@ class Asked(StrEnum):
     EVERYBODY = "everybody"
 
 
-class NobodyMayEnter(ServiceError):
+class NobodyMayEnter(ServiceError, status=503, type_="no-tokens", title="No tokens are set up"):
     """The service would be open to more than this machine: make a token first."""
-
-    status_code = 503
-    type = "no-tokens"
-    title = "No tokens are set up"
 
 
 def is_loopback(host: str) -> bool:

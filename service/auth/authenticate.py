@@ -57,8 +57,7 @@ MISSING = (
 _MISTYPED = "This is no whole token: its checksum does not fit. Copy it again, from tl_ to the end."
 _CODES = {
     token_format.ENROLMENT: "This is an enrolment code and no token: run "
-    "`throughline worker enroll CODE` "
-    "once.",
+    "`throughline worker enroll CODE` once.",
     token_format.SIGN_IN: "This is the code of a sign-in link and no token: "
     "open the link in a browser.",
 }

@@ -31,10 +31,7 @@ def begin(session: Session, key: Key, token_id: str, now: datetime) -> str:
     cookie = secrets.token_hex(32)
     session.add(
         BrowserSession(
-            id=_digest(key, cookie),
-            token_id=token_id,
-            created_at=now,
-            expires_at=now + LASTS,
+            id=_digest(key, cookie), token_id=token_id, created_at=now, expires_at=now + LASTS
         )
     )
     session.flush()

@@ -203,19 +203,7 @@ def touch(session: Session, used: Mapping[str, datetime]) -> None:
 
 def view(row: TokenRow | Row[Any], now: datetime) -> TokenView:
     """Show a row, without what is hashed."""
-    return TokenView(
-        id=row.id,
-        kind=TokenKind(row.kind),
-        name=row.name,
-        project=row.project,
-        state=_state(row, now),
-        created_at=row.created_at,
-        created_by=row.created_by,
-        expires_at=row.expires_at,
-        last_used_at=row.last_used_at,
-        rotated_at=row.rotated_at,
-        revoked_at=row.revoked_at,
-    )
+    return TokenView.of(row, state=_state(row, now))
 
 
 def _state(row: TokenRow | Row[Any], now: datetime) -> Literal["live", "expired", "revoked"]:

@@ -6,10 +6,9 @@ decides. Any replica may do it at any time, by compare-and-swap: no round is sub
 
 from service.comparisons.advance import advance, advance_after, cancel, move_on_after
 from service.comparisons.queries import list_comparisons, load_comparison
-from service.comparisons.start import AcceptedComparison, start
+from service.comparisons.start import start
 
 __all__ = [
-    "AcceptedComparison",
     "advance",
     "advance_after",
     "cancel",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, select, update
+from sqlalchemy import ColumnElement, Connection, Select, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES
@@ -14,11 +15,9 @@ from service.analysis import gate
 from service.analysis.gate import Decision
 from service.analysis.statement import Statement, state
 from service.comparisons import case_workers, comparison_jobs, forecasts, worker_choice
-from service.comparisons.each_running import advance_each
 from service.comparisons.start import tell
 from service.database.prepared import session_on
-from service.database.session import Database, rows
-from service.errors import NotFound
+from service.database.session import Database, found, now_of, rows
 from service.jobs import expiry
 from service.models import ComparisonJob, ComparisonRow, ComparisonState, EventKind, Job
 from service.models.bisections import PROBES
@@ -28,8 +27,8 @@ from service.schemas.gate import GOOD, Outcome
 from service.wording.statements import say
 
 log = logging.getLogger(__name__)
-
-NONE_KNOWN = "There is no such comparison; GET /api/v1/comparisons lists them."
+Advance = Callable[[Session, str, datetime], bool]
+"""Moves one on as far as it goes now; returns whether that ended it."""
 
 
 def advance_after(database: Database, after: str) -> Iterator[tuple[str, bool]]:
@@ -120,11 +119,7 @@ def cancel(session: Session, comparison_id: str, now: datetime) -> None:
 
 
 def _load(session: Session, comparison_id: str) -> ComparisonRow:
-    query = select(ComparisonRow).where(ComparisonRow.id == comparison_id)
-    row = session.scalars(query.execution_options(populate_existing=True)).first()
-    if row is None:
-        raise NotFound(NONE_KNOWN)
-    return row
+    return found(session, ComparisonRow, comparison_id, populate_existing=True)
 
 
 def _decide(session: Session, row: ComparisonRow, decision: Decision, now: datetime) -> bool:
@@ -191,3 +186,25 @@ def _change(
     """Change a comparison if it still runs and is as seen; say whether it was."""
     same = ComparisonRow.id == row.id, ComparisonRow.state == ComparisonState.RUNNING
     return rows(session, update(ComparisonRow).where(*same, *seen).values(**values)) == 1
+
+
+def advance_each(
+    database: Database, running: Select[str], after: str, advance: Advance, noun: str
+) -> Iterator[tuple[str, bool]]:
+    """Move each of those that ``running`` selects on, in a transaction of its own.
+
+    Their ids ascend; those behind ``after`` come first, so that whoever stops early goes on there.
+    Yields each id, and whether that ended it; ``noun`` names the kind in the log.
+    """
+    with database.reading() as session:
+        ids = session.scalars(running).all()
+    first = bisect_right(ids, after)
+    for one in (*ids[first:], *ids[:first]):
+        ended = False
+        try:
+            with database.writing() as session:
+                ended = advance(session, one, now_of(session))
+        except Exception:
+            # One that cannot be moved on must not hold the others up.
+            log.exception("%s %s could not be moved on; trying again", noun, one)
+        yield one, ended

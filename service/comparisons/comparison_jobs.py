@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks import contracts
 from service.analysis import gate
+from service.database.session import pairs
 from service.history import queries
 from service.history.types import StoredResult
 from service.jobs import leases
@@ -31,7 +32,7 @@ def take_note(session: Session, tries: Sequence[ComparisonJob]) -> int:
     done = select(Job.id, Job.reason).where(
         Job.id.in_({one.job_id for one in waiting}), Job.state.in_(contracts.FINAL_STATES)
     )
-    ended = {job_id: reason for job_id, reason in session.execute(done)}  # noqa: C416
+    ended = pairs(session, done)
     counted = queries.counted_results(session, list(ended))
     noted = [one for one in waiting if one.job_id in ended]
     for one in noted:

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from itertools import groupby
+from statistics import median
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import and_, select
 from sqlalchemy.orm import Session
 
 from benchmarks import contracts
-from benchmarks.catalog import catalog
+from benchmarks.catalog import catalog, duration
 from service import models
 from service.analysis.gate.forecast import Expected, forecast
 from service.analysis.gate.noise import STORED, KnownNoise, PairNoise
-from service.comparisons import case_workers, pair_times, worker_choice
+from service.comparisons import case_workers, worker_choice
 from service.history.run_noise import spreads_of
 from service.models.bisections import PROBES
+from service.schemas import gate as schemas
 from service.schemas.comparisons import ComparisonRequest
-from service.schemas.gate import CaseForecast, MetricFinding, NoiseSource
 from service.wording.statements import worded
 
-Noises = Mapping[str, list[MetricFinding]]
+Noises = Mapping[str, list[schemas.MetricFinding]]
 """By key of a case: what each gate found on the metric that decides."""
+GATES = 20
+"""Newest comparisons that tell of today's drivers and machines."""
+LEAST_S = 1.0
+"""No pair of fresh processes is shorter."""
 
 
 def of(
@@ -30,14 +36,14 @@ def of(
     row: models.ComparisonRow,
     request: ComparisonRequest,
     made: Sequence[models.ComparisonJob],
-) -> tuple[CaseForecast[str], ...]:
+) -> tuple[schemas.CaseForecast[str], ...]:
     """Forecast each case of a comparison that runs; of one that is over, nothing."""
     if row.state != models.ComparisonState.RUNNING:
         return ()
     alike, cases = _setting(session, row)
     known = _known(session, row, request, cases, alike)
     expected = []
-    pairs_s = pair_times.of(session, row, request, cases, alike)
+    pairs_s = _times_s(session, row, request, cases, alike)
     for case, before, times_s in zip(cases, known, pairs_s, strict=True):
         noise = before.noise
         if noise is None and alike:
@@ -46,7 +52,8 @@ def of(
     workers = len(set(case_workers.of(row, made).values())) or 1
     told = forecast(expected, request.policy, request.budget_s, workers)
     return tuple(
-        CaseForecast[str].model_validate(worded(one.model_dump(mode="json"))) for one in told
+        schemas.CaseForecast[str].model_validate(worded(one.model_dump(mode="json")))
+        for one in told
     )
 
 
@@ -55,7 +62,7 @@ def pair_times_s(
 ) -> list[tuple[float, float]]:
     """Seconds of the first and of each later pair of every case."""
     alike, cases = _setting(session, row)
-    return pair_times.of(session, row, request, cases, alike)
+    return _times_s(session, row, request, cases, alike)
 
 
 def known_noise(
@@ -121,9 +128,9 @@ def _earlier(
         )
         .where(models.ComparisonRow.worker.in_(alike))
         .order_by(models.ComparisonRow.id.desc())
-        .limit(pair_times.GATES)
+        .limit(GATES)
     )
-    found: dict[str, list[MetricFinding]] = {}
+    found: dict[str, list[schemas.MetricFinding]] = {}
     for asked, decided in session.execute(query):
         if asked.get("duet", False) != request.duet:
             continue
@@ -131,7 +138,7 @@ def _earlier(
             key = case["case_key"]
             metric = request.policy.rule_of(key).limits[0].metric
             found.setdefault(key, []).extend(
-                MetricFinding.model_validate(one)
+                schemas.MetricFinding.model_validate(one)
                 for one in case["metrics"]
                 if one["metric"] == metric and one.get("noise") is not None
             )
@@ -156,9 +163,81 @@ def _of_series(
         PairNoise(
             deviation=math.sqrt(2 * spread.process.value * spread.processes),
             freedom=spread.process.freedom,
-            known_by=NoiseSource.SERIES,
+            known_by=schemas.NoiseSource.SERIES,
         )
         for spread in spreads_of(session, series).values()
         if spread.process
     ]
     return max(known, key=lambda noise: noise.freedom, default=None)
+
+
+def _times_s(
+    session: Session,
+    row: models.ComparisonRow,
+    request: ComparisonRequest,
+    cases: Sequence[contracts.Case],
+    alike: Collection[str],
+) -> list[tuple[float, float]]:
+    """Seconds of the first and of each later pair of every case of a comparison.
+
+    ``cases`` are its cases as they run on its device, ``alike`` the workers with such a device.
+    """
+    assert request.protocol is not None
+    taken = _taken_s(session, row, alike) if request.duet else {}
+    times_s = []
+    for asked, case in zip(row.cases, cases, strict=True):
+        if request.duet and request.policy.in_turn(case.key):
+            first, later = taken.get(contracts.Case.model_validate(asked).key, ([], []))
+            told = duration.pair_s(case)
+            times_s.append((_median_s(first, told[0]), _median_s(later, told[1])))
+        else:
+            later_s = duration.expected_s(case, request.protocol.timing_only())
+            times_s.append((2 * duration.expected_s(case, request.protocol), 2 * later_s))
+    return times_s
+
+
+def _median_s(taken_s: Sequence[float], told_s: float) -> float:
+    return max(LEAST_S, median(taken_s)) if taken_s else told_s
+
+
+def _taken_s(
+    session: Session, row: models.ComparisonRow, alike: Collection[str]
+) -> dict[str, tuple[list[float], list[float]]]:
+    """Seconds of first and of later pairs, by key of the case as asked, in the newest
+    comparisons."""
+    newest = (
+        select(models.ComparisonRow.id)
+        .where(models.ComparisonRow.worker.in_(alike), models.ComparisonRow.id <= row.id)
+        .order_by(models.ComparisonRow.id.desc())
+        .limit(GATES)
+    )
+    case = models.ComparisonJob.comparison_id, models.ComparisonJob.case_place
+    query = (
+        select(
+            *case,
+            models.Job.case_key,
+            models.Job.spec["duet"],
+            models.Attempt.started_at,
+            models.Attempt.ended_at,
+        )
+        .join(models.Job, models.Job.id == models.ComparisonJob.job_id)
+        .join(
+            models.Attempt,
+            and_(
+                models.Attempt.job_id == models.Job.id, models.Attempt.number == models.Job.attempt
+            ),
+        )
+        .where(models.ComparisonJob.comparison_id.in_(list(session.scalars(newest))))
+        .where(
+            models.ComparisonJob.side == schemas.Side.CONTENDER,
+            models.Job.state == contracts.JobState.SUCCEEDED,
+        )
+        .order_by(*case, models.ComparisonJob.place)
+    )
+    measured = [one for one in session.execute(query) if one[3] and one.started_at and one.ended_at]
+    taken: dict[str, tuple[list[float], list[float]]] = {}
+    for _, jobs in groupby(measured, lambda one: one[:2]):
+        for place, job in enumerate(jobs):
+            of_case = taken.setdefault(job.case_key, ([], []))
+            of_case[place > 0].append((job.ended_at - job.started_at).total_seconds())
+    return taken

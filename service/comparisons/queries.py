@@ -11,9 +11,8 @@ from sqlalchemy.orm import Session
 from service import models
 from service.analysis import gate
 from service.comparisons import case_workers, comparison_jobs, forecasts, worker_choice
-from service.comparisons.advance import NONE_KNOWN
 from service.database import paging
-from service.errors import NotFound
+from service.database.session import found
 from service.schemas import comparisons as schemas
 from service.schemas.gate import DecisionView
 from service.wording.statements import worded
@@ -25,9 +24,7 @@ def load_comparison(session: Session, comparison_id: str, now: datetime) -> sche
     Raises:
         NotFound: there is no such comparison.
     """
-    row = session.get(models.ComparisonRow, comparison_id, populate_existing=True)
-    if row is None:
-        raise NotFound(NONE_KNOWN)
+    row = found(session, models.ComparisonRow, comparison_id, populate_existing=True)
     request = schemas.ComparisonRequest.model_validate(row.request)
     made = comparison_jobs.of(session, comparison_id)
     stored = row.decision
@@ -68,10 +65,7 @@ def _summary(row: models.ComparisonRow) -> schemas.ComparisonSummary:
 
 
 def _note(
-    session: Session,
-    row: models.ComparisonRow,
-    made: Sequence[models.ComparisonJob],
-    now: datetime,
+    session: Session, row: models.ComparisonRow, made: Sequence[models.ComparisonJob], now: datetime
 ) -> str:
     if row.reason or row.state != models.ComparisonState.RUNNING:
         return row.reason

@@ -10,7 +10,7 @@ from functools import partial
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import AttemptState, is_commit, meets, needed_gpus
+from benchmarks import contracts
 from benchmarks.contracts.pins import UPSTREAM, needed_by, pins_of
 from service.jobs.workers import drain_of
 from service.models import Attempt, ComparisonJob, ComparisonRow, ComparisonState, WorkerRow
@@ -87,7 +87,7 @@ def _listed(names: Sequence[str], last: str = "and") -> str:
 
 LATELY = timedelta(minutes=2)
 """A worker that lives is heard of every few seconds."""
-_HELD = (AttemptState.GRANTED, AttemptState.STARTED)
+_HELD = (contracts.AttemptState.GRANTED, contracts.AttemptState.STARTED)
 
 
 def choose(session: Session, request: ComparisonRequest, now: datetime) -> str | None:
@@ -160,7 +160,7 @@ def _there(session: Session, request: ComparisonRequest, now: datetime) -> list[
     return [
         row
         for row in session.scalars(seen.order_by(WorkerRow.name))
-        if meets(row.labels, required(request))
+        if contracts.meets(row.labels, required(request))
         and row.name not in request.avoid
         and request.worker in (None, row.name)
     ]
@@ -170,7 +170,7 @@ def required(request: ComparisonRequest) -> dict[str, str]:
     """Give the labels that a worker must have: those asked for, and GPUs for the largest gang."""
     cases = [case for case in (request.case, *request.cases) if case is not None]
     largest = max(cases, key=lambda case: case.gpus, default=None)
-    return {**(needed_gpus(largest) if largest else {}), **request.requires}
+    return {**(contracts.needed_gpus(largest) if largest else {}), **request.requires}
 
 
 def _has(row: WorkerRow, request: ComparisonRequest, *, fetching: bool) -> Sequence[str] | None:
@@ -183,7 +183,7 @@ def _has(row: WorkerRow, request: ComparisonRequest, *, fetching: bool) -> Seque
     asked = (request.baseline, request.contender)
     made = [one for one in asked if pins_of(one) and needed_by(one).items() <= row.labels.items()]
     builds = fetching and row.targets and set(row.targets) != {UPSTREAM}
-    commits = [one for one in asked if builds and is_commit(one)]
+    commits = [one for one in asked if builds and contracts.is_commit(one)]
     return [*row.revisions, *made, *commits]
 
 

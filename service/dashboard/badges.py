@@ -14,8 +14,7 @@ from sqlalchemy.orm import Session
 from benchmarks.catalog.metrics import metric
 from service import models
 from service.analysis.detection.windows import LEAST_POINTS
-from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import Now
+from service.api.dependencies import Now, Reading
 from service.auth.permissions import Permission, needs
 from service.dashboard import labels
 from service.dashboard.cases import id_of

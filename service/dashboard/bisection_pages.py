@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import Query, Request
+from fastapi import Request
 from fastapi.responses import HTMLResponse
 
-from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import Now, Prices
+from service.api.dependencies import Now, Prices, Reading
 from service.auth.permissions import Permission, needs
 from service.comparisons import bisection
 from service.dashboard import probe_dots, rendering
+from service.dashboard.query_params import Cursor
 from service.jobs.spent import spent_on
 from service.models import BisectionRow
 from service.wording import bisected
@@ -24,10 +22,7 @@ BISECTIONS_PER_PAGE = 50
 @router.get("/bisections")
 @needs(Permission.READ)
 def list_bisections(
-    request: Request,
-    session: Reading,
-    now: Now,
-    cursor: Annotated[str, Query(max_length=2_000)] = "",
+    request: Request, session: Reading, now: Now, cursor: Cursor = ""
 ) -> HTMLResponse:
     """Show which ranges were bisected, and what came of it, newest first."""
     page = bisection.list_bisections(session, after=cursor or None, limit=BISECTIONS_PER_PAGE)

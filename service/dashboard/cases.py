@@ -158,10 +158,7 @@ def from_level(
 
 
 def is_chosen(
-    series: Series,
-    at: CasesAddress,
-    marks: Collection[str],
-    failing: Mapping[CaseId, FailingCase],
+    series: Series, at: CasesAddress, marks: Collection[str], failing: Mapping[CaseId, FailingCase]
 ) -> bool:
     """Return True if a series fits the choices that need no points."""
     if at.workload not in {"", series.case.workload}:

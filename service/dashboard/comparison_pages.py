@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse
+from markupsafe import Markup
 from sqlalchemy import or_
 from sqlalchemy.orm import Session
 
 from benchmarks.catalog.suites import suites
 from service import comparisons
-from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import Now, Prices
+from service.api.dependencies import Now, Prices, Reading
 from service.auth.permissions import Permission, needs
 from service.dashboard import facets, queries, rendering
-from service.dashboard.change_plots import plotted
 from service.dashboard.query_params import CompareAddress, ComparisonsAddress, ExploreAddress
+from service.dashboard.sparkline import before_after
 from service.errors import UnknownChoice
 from service.history import contrasts, revisions
-from service.history.queries import newest_series, usual_metric
+from service.history.queries import newest_series, usual_metric, values_around
 from service.jobs import report
 from service.jobs.spent import spent_on
 from service.models import ComparisonRow, Revision
@@ -50,6 +51,9 @@ _ORDER = {
     series.ChangeVerdict.UNCLEAR: 2,
     series.ChangeVerdict.MISSING: 3,
 }
+MOST_PLOTS = 12
+AROUND = 30
+"""Points on each side that are drawn at most."""
 
 
 @router.get("/comparisons")
@@ -177,3 +181,36 @@ def worst_first(changes: Sequence[Compared]) -> list[Compared]:
     return sorted(
         changes, key=lambda one: (_ORDER[one.verdict], -abs(one.change or 0.0), one.case.key)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PlottedChange:
+    """A case's change with its history on both sides."""
+
+    change: series.RevisionChange
+    plot: Markup
+
+
+def plotted(session: Session, changes: Sequence[series.RevisionChange]) -> list[PlottedChange]:
+    """The largest changes that have a history, those that are sure first."""
+    known = [one for one in changes if one.change is not None]
+    known.sort(
+        key=lambda one: (one.verdict is series.ChangeVerdict.UNCLEAR, -abs(one.change or 0.0))
+    )
+    return list(_plotted(session, known[:MOST_PLOTS]))
+
+
+def _plotted(session: Session, changes: Sequence[series.RevisionChange]) -> Iterator[PlottedChange]:
+    for one in changes:
+        if not (one.series_id and one.baseline and one.contender):
+            continue
+        ends = one.baseline.revision_at, one.contender.revision_at
+        if ends[0] >= ends[1]:  # backwards: time would run from right to left
+            continue
+        sides = values_around(session, one.series_id, ends, AROUND)
+        if min(map(len, sides)) and max(map(len, sides)) > 1:
+            values = [
+                formats.quantity(end.value, one.unit) for end in (one.baseline, one.contender)
+            ]
+            label = f"{one.case.key}: {values[0]} at the baseline, {values[1]} at the contender"
+            yield PlottedChange(one, before_after(*sides, label))

@@ -13,8 +13,7 @@ from fastapi import Query, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
 from sqlalchemy.orm import Session
 
-from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import Now
+from service.api.dependencies import Now, Reading
 from service.auth.permissions import Permission, needs
 from service.dashboard import (
     explored_lines,

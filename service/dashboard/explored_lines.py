@@ -13,15 +13,14 @@ from sqlalchemy.orm import Session
 from service import models
 from service.analysis.attribution.environment import DIGESTS
 from service.analysis.detection.windows import LEAST_POINTS
-from service.dashboard import environments, queries, series_changes
+from service.dashboard import environments, figures, series_changes
 from service.dashboard.environments import EnvironmentChange
-from service.dashboard.figures import AGAINST, Drawn, Level, Scene, baseline_of, decimate
 from service.dashboard.series_changes import LevelChange
 from service.database.paging import batched
 from service.history import explored
 from service.history.explored import HistoryPart, Outline
-from service.history.queries import points_of_results
-from service.schemas.series import Series, SeriesName, SeriesPoint
+from service.history.queries import facts_of, points_of_results
+from service.schemas import series as schemas
 
 MOST_POINTS = 4_000
 """Points that are drawn at once, beside those that have to be."""
@@ -36,16 +35,16 @@ MOST_STEPS = 100
 class ExploredLine:
     """A series as it is drawn, with what else is known of it."""
 
-    drawn: Drawn
+    drawn: figures.Drawn
     total: int
     """Points that it has in the part that is looked at."""
     changes: tuple[LevelChange, ...]
-    measured: Sequence[SeriesPoint]
+    measured: Sequence[schemas.SeriesPoint]
     """Where and in which environment it was measured; nothing if that never changed."""
 
 
 def lines(
-    session: Session, chosen: Sequence[SeriesName], part: HistoryPart, base: str = ""
+    session: Session, chosen: Sequence[schemas.SeriesName], part: HistoryPart, base: str = ""
 ) -> list[ExploredLine]:
     """Read the series that have points in this part of their histories, in their order.
 
@@ -64,7 +63,7 @@ def lines(
 
 def _line(
     session: Session,
-    numbered: tuple[int, SeriesName],
+    numbered: tuple[int, schemas.SeriesName],
     outline: Outline,
     part: HistoryPart,
     limit: int,
@@ -79,12 +78,12 @@ def _line(
     keep |= {*np.flatnonzero(~outline.counts), *np.flatnonzero(outline.counts)[:1]}
     if kept:
         keep |= {at for at, result_id in enumerate(outline.ids) if result_id in kept}
-    at = decimate(outline.values, limit, sorted(keep))
+    at = figures.decimate(outline.values, limit, sorted(keep))
     points = points_of_results(session, series.id, [outline.ids[place] for place in at])
     placed = dict(zip(at.tolist(), points, strict=True))
-    drawn = Drawn(
+    drawn = figures.Drawn(
         number=number,
-        series=Series.of(series, points),
+        series=schemas.Series.of(series, points),
         levels=_levels(outline, borders, placed),
         steps=tuple(replace(borders[b].step, result_id=outline.ids[b]) for b in sorted(borders)),
         reasons=series_changes.reasons(session, points),
@@ -114,8 +113,8 @@ def _borders(
 
 
 def _levels(
-    outline: Outline, borders: Mapping[int, LevelChange], placed: Mapping[int, SeriesPoint]
-) -> tuple[Level, ...]:
+    outline: Outline, borders: Mapping[int, LevelChange], placed: Mapping[int, schemas.SeriesPoint]
+) -> tuple[figures.Level, ...]:
     """The median of each stretch between changes, as a series' own page draws it."""
     if not borders and outline.counts.sum() < LEAST_POINTS:
         return ()
@@ -123,7 +122,7 @@ def _levels(
     for begin, end in pairwise([0, *sorted(borders), len(outline.ids)]):
         values = outline.values[begin:end][outline.counts[begin:end]]
         if len(values):
-            levels.append(Level(placed[begin], placed[end - 1], float(np.median(values))))
+            levels.append(figures.Level(placed[begin], placed[end - 1], float(np.median(values))))
     return tuple(levels)
 
 
@@ -142,15 +141,15 @@ def _firsts(outline: Outline) -> dict[str, int]:
 
 
 def _every_point(
-    outline: Outline, placed: Mapping[int, SeriesPoint], steps: Sequence[tuple[int, int]]
-) -> list[SeriesPoint]:
+    outline: Outline, placed: Mapping[int, schemas.SeriesPoint], steps: Sequence[tuple[int, int]]
+) -> list[schemas.SeriesPoint]:
     """As many points as the history has, each of its worker and in its environment.
 
     Those that are not drawn are stood for by the one before them, which was measured alike.
     """
     if not steps:
         return []
-    last: dict[str, SeriesPoint] = {}
+    last: dict[str, schemas.SeriesPoint] = {}
     every = []
     for number, worker in enumerate(outline.workers):
         last[worker] = placed.get(number) or last[worker]
@@ -163,7 +162,7 @@ def changed_for_all(
 ) -> list[EnvironmentChange]:
     """Find what changed in every one of these series that was measured before and after it."""
     digests = {d for one in explored_lines for d in environments.around_changes(one.measured)}
-    facts = queries.facts(session, digests)
+    facts = facts_of(session, digests)
     groups: list[dict[int, EnvironmentChange]] = []
     for one in explored_lines:
         for change in environments.history_of(one.measured, facts).changes:
@@ -202,7 +201,7 @@ def _covers(one: ExploredLine, group: Mapping[int, EnvironmentChange]) -> bool:
     return began <= change.before.revision_at and change.after.revision_at <= ended
 
 
-def titles(session: Session, points: Sequence[SeriesPoint]) -> dict[str, str]:
+def titles(session: Session, points: Sequence[schemas.SeriesPoint]) -> dict[str, str]:
     """Read title and author of these points' revisions, by name; those that are not known miss."""
     names = sorted({point.revision for point in points})
     row, found = models.Revision, {}
@@ -213,7 +212,7 @@ def titles(session: Session, points: Sequence[SeriesPoint]) -> dict[str, str]:
     return found
 
 
-def counted(chosen: Sequence[SeriesName], lines: Sequence[ExploredLine]) -> str:
+def counted(chosen: Sequence[schemas.SeriesName], lines: Sequence[ExploredLine]) -> str:
     """Say how many points there are and how many of them are drawn."""
     total = sum(line.total for line in lines)
     drawn = sum(len(line.drawn.series.points) for line in lines)
@@ -223,12 +222,12 @@ def counted(chosen: Sequence[SeriesName], lines: Sequence[ExploredLine]) -> str:
     return f"{total:,} point{'' if total == 1 else 's'} of {len(lines)} series{thinned}.{without}"
 
 
-def left_out(drawn: Sequence[Drawn], scene: Scene) -> list[str]:
+def left_out(drawn: Sequence[figures.Drawn], scene: figures.Scene) -> list[str]:
     """Say of which series nothing is drawn because there is nothing to show them against."""
-    names = [scene.names[one.series.id] for one in drawn if baseline_of(one, scene) is None]
+    names = [scene.names[one.series.id] for one in drawn if figures.baseline_of(one, scene) is None]
     if not names:
         return []
-    what = scene.base if scene.against == "revision" else AGAINST[scene.against]
+    what = scene.base if scene.against == "revision" else figures.AGAINST[scene.against]
     return [f"Not drawn, without a value above zero at {what or 'a revision'}: {', '.join(names)}."]
 
 

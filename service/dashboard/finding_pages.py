@@ -16,8 +16,7 @@ from service import findings
 from service.analysis.contrast import LEAST_EFFECT
 from service.analysis.detection.alarms import PATIENCE
 from service.analysis.detection.windows import LEAST_POINTS
-from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import Now, Prices
+from service.api.dependencies import Now, Prices, Reading
 from service.auth.permissions import Permission, needs
 from service.comparisons import bisection
 from service.dashboard import (

@@ -11,8 +11,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Id
 from benchmarks.diagnosis import kernel_changes
-from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import Now
+from service.api.dependencies import Now, Reading
 from service.auth.permissions import Permission, needs
 from service.dashboard import rendering
 from service.history import replicates

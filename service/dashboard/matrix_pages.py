@@ -12,8 +12,7 @@ from fastapi.responses import HTMLResponse
 from sqlalchemy.orm import Session
 
 from benchmarks.catalog.metrics import metric
-from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import Now
+from service.api.dependencies import Now, Reading
 from service.auth.permissions import Permission, needs
 from service.dashboard import (
     cases,
@@ -73,7 +72,6 @@ def show_matrix(
         marks=finding_data.marks(session, [one.id for one in series]),
         id_of=cases.id_of,
         names=names,
-        focus=focus,
         focus_name=focus_name,
         effects=matrix.effects(speeds) if speeds else [],
         designs=interactions.designed(speeds) if speeds else [],

@@ -10,8 +10,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Id, Layers
 from benchmarks.diagnosis import module_times
-from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import Now
+from service.api.dependencies import Now, Reading
 from service.auth.permissions import Permission, needs
 from service.dashboard import figures, rendering
 from service.history import replicates

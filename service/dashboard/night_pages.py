@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import Query, Request, Response
+from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 
-from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import Now, Prices
+from service.api.dependencies import Now, Prices, Reading
 from service.api.nights import NightName, OfProject, night_of
 from service.auth.permissions import Permission, needs
 from service.dashboard import rendering
+from service.dashboard.query_params import Cursor
 from service.findings.nights import announce, facts
 from service.outbox.sinks import NOBODY
 from service.wording import night as words
@@ -24,12 +22,7 @@ IN_FEED = 30
 
 @router.get("/nights")
 @needs(Permission.READ)
-def list_nights(
-    request: Request,
-    session: Reading,
-    now: Now,
-    cursor: Annotated[str, Query(max_length=2_000)] = "",
-) -> HTMLResponse:
+def list_nights(request: Request, session: Reading, now: Now, cursor: Cursor = "") -> HTMLResponse:
     """Show the nights that were reported, the newest first."""
     page = announce.list_reported(session, cursor or None, PER_PAGE)
     return rendering.render(request, "nights.html", now=now, page=page)

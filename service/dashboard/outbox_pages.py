@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import Query, Request
+from fastapi import Request
 from fastapi.responses import HTMLResponse
 
-from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import Now
+from service.api.dependencies import Now, Reading
 from service.auth.permissions import Permission, needs
 from service.dashboard import rendering
+from service.dashboard.query_params import Cursor
 from service.outbox import deliveries
 
 router = rendering.page_router(rendering.COUNTED)
@@ -21,10 +19,7 @@ DELIVERIES_PER_PAGE = 50
 @router.get("/outbox")
 @needs(Permission.READ)
 def list_deliveries(
-    request: Request,
-    session: Reading,
-    now: Now,
-    cursor: Annotated[str, Query(max_length=2_000)] = "",
+    request: Request, session: Reading, now: Now, cursor: Cursor = ""
 ) -> HTMLResponse:
     """Show each delivery with its state, the newest first; dead ones can be sent again."""
     page = deliveries.list_deliveries(session, after=cursor or None, limit=DELIVERIES_PER_PAGE)

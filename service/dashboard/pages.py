@@ -11,8 +11,7 @@ from fastapi.responses import RedirectResponse
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES, JobState
-from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import LeaseTerms, Now
+from service.api.dependencies import LeaseTerms, Now, Reading
 from service.auth.permissions import Permission, needs
 from service.dashboard import (
     assets,
@@ -24,28 +23,28 @@ from service.dashboard import (
     gangs,
     overview,
     queries,
+    rendering,
     runs,
     series_changes,
 )
 from service.dashboard.finding_data import Mark
 from service.dashboard.query_params import CasesAddress, JobsAddress, RunAddress
-from service.dashboard.rendering import COUNTED, page_router, partial, render, render_error
 from service.dashboard.worker_pages import gone_before
 from service.errors import NotFound
 from service.findings import failing_by_series
 from service.history import exclusions, imports, replicates
 from service.history.attachments import with_artifacts
 from service.history.failing import failing_cases
-from service.history.queries import load_result, newest_series, usual_metric, with_latest
+from service.history.queries import facts_of, load_result, newest_series, usual_metric, with_latest
 from service.history.run_noise import spreads_of
 from service.jobs import suggestions, views, workers
 from service.jobs.types import Terms
 from service.models import Job, LabelSet, Point
 from service.wording import formats, waiting
 
-__all__ = ["mount", "render_error", "router"]
+__all__ = ["mount", "router"]
 
-router = page_router(COUNTED)
+router = rendering.page_router(rendering.COUNTED)
 
 SPARK_REVISIONS = 30
 MOST_SERIES = 1_000
@@ -70,9 +69,9 @@ def mount(app: FastAPI) -> None:
 def show_overview(request: Request, session: Reading, now: Now, terms: LeaseTerms) -> Response:
     """Show whether everything is all right, what changed, and how fast training is."""
     counts = queries.jobs_by_state(session)
-    return render(
+    return rendering.render(
         request,
-        "_overview.html" if partial(request) else "overview.html",
+        "_overview.html" if rendering.partial(request) else "overview.html",
         now=now,
         shown=overview.load_overview(session, now, MOST_SERIES),
         active=queries.active_jobs(session, ACTIVE_SHOWN),
@@ -107,9 +106,9 @@ def list_cases(
         effects={key: mark.effect for key, (mark, *_) in marks.items()},
     )
     counts = queries.jobs_by_state(session)
-    return render(
+    return rendering.render(
         request,
-        "_cases.html" if partial(request) else "cases.html",
+        "_cases.html" if rendering.partial(request) else "cases.html",
         now=now,
         at=at,
         groups=cases.matching(cases.groups(series, beside, at.sort), at.text),
@@ -146,7 +145,7 @@ def show_run(
         session, result.case.key, stored.project, result.environment.comparability()
     )
     modules = runs.modules(result)
-    return render(
+    return rendering.render(
         request,
         "run.html",
         now=now,
@@ -200,7 +199,7 @@ def _run_before(session: Reading, points: Collection[Point]) -> runs.RunBefore |
     before = queries.point_before(session, now) if now else None
     if now is None or before is None:
         return None
-    facts = queries.facts(session, {before.environment, now.environment})
+    facts = facts_of(session, {before.environment, now.environment})
     changed = environments.changed_facts(facts[before.environment], facts[now.environment])
     return runs.RunBefore(before.result_id, before.revision, changed)
 
@@ -229,9 +228,9 @@ def list_jobs(
         states.append(Job.finished_at >= now - timedelta(hours=at.hours))
     counts = queries.jobs_by_state(session)
     page = views.list_jobs(session, *states, after=at.cursor or None, limit=JOBS_PER_PAGE)
-    return render(
+    return rendering.render(
         request,
-        "_jobs.html" if partial(request) else "jobs.html",
+        "_jobs.html" if rendering.partial(request) else "jobs.html",
         now=now,
         at=at,
         jobs=queries.as_measured(session, page.items),
@@ -253,9 +252,9 @@ def show_job(
     if job is None:
         raise NotFound("There is no such job; the list of jobs names those that there are.")
     row, queued = session.get_one(Job, job_id), job.state is JobState.QUEUED
-    return render(
+    return rendering.render(
         request,
-        "_job.html" if partial(request) else "job.html",
+        "_job.html" if rendering.partial(request) else "job.html",
         now=now,
         line=job,
         kept_for=row.kept_for,

@@ -10,13 +10,13 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import JobState
 from service import models
-from service.dashboard import environments, queries, series_changes
+from service.dashboard import environments, series_changes
 from service.dashboard.environments import FingerprintDifference
 from service.dashboard.series_changes import LevelChange
 from service.history import compare, explored
-from service.history.queries import name_of, points_of_results
+from service.history.queries import facts_of, name_of, points_of_results
 from service.history.run_noise import spreads_of
-from service.schemas.series import Ratio, RevisionChange, Series, SeriesName, SeriesPoint
+from service.schemas import series as schemas
 
 _WAITING = (JobState.QUEUED, JobState.LEASED, JobState.RUNNING)
 _AGAIN = ("case", "revision", "protocol", "requires", "timeout_s")
@@ -27,8 +27,8 @@ _AGAIN = ("case", "revision", "protocol", "requires", "timeout_s")
 class PointPanel:
     """A point, where it stands in its history, and the job behind it."""
 
-    series: SeriesName
-    point: SeriesPoint
+    series: schemas.SeriesName
+    point: schemas.SeriesPoint
     revision: models.Revision
     reason: str
     """Why it is not analysed; empty if it is."""
@@ -56,9 +56,9 @@ class PointPair:
 
     before: PointPanel
     after: PointPanel
-    change: RevisionChange | None
+    change: schemas.RevisionChange | None
     """Of one series between two revisions."""
-    ratio: Ratio | None
+    ratio: schemas.Ratio | None
     """Of two series in the same metric and unit, by what each measurement says of itself."""
     differences: tuple[FingerprintDifference, ...]
     """Between their environments."""
@@ -108,7 +108,7 @@ def _measuring(session: Session, job_id: str) -> str:
 def load_pair(session: Session, one: PointPanel, other: PointPanel) -> PointPair:
     """Compare two points, by the noise of their history if they are of one."""
     before, after = sorted((one, other), key=lambda p: (p.point.revision_at, p.point.measured_at))
-    facts = queries.facts(session, (before.point.environment, after.point.environment))
+    facts = facts_of(session, (before.point.environment, after.point.environment))
     return PointPair(
         before,
         after,
@@ -118,15 +118,17 @@ def load_pair(session: Session, one: PointPanel, other: PointPanel) -> PointPair
     )
 
 
-def _change(session: Session, before: PointPanel, after: PointPanel) -> RevisionChange | None:
+def _change(
+    session: Session, before: PointPanel, after: PointPanel
+) -> schemas.RevisionChange | None:
     if before.series.id != after.series.id or before.point.revision == after.point.revision:
         return None
-    both = Series.of(before.series, (before.point, after.point))
+    both = schemas.Series.of(before.series, (before.point, after.point))
     known = compare.Known(spreads_of(session, [both.id]))
     return compare.compare(both, before.point.revision, after.point.revision, known=known)
 
 
-def _ratio(before: PointPanel, after: PointPanel) -> Ratio | None:
+def _ratio(before: PointPanel, after: PointPanel) -> schemas.Ratio | None:
     alike = before.series.metric, before.series.unit
     if alike != (after.series.metric, after.series.unit):
         return None

@@ -14,7 +14,8 @@ from benchmarks import contracts
 from benchmarks.catalog.metrics import reading_order
 from service import models
 from service.database.paging import batched
-from service.history.queries import COUNTED, POINT_ORDER
+from service.database.session import pairs
+from service.history.queries import COUNTED, NEWEST_FIRST
 from service.history.revisions import COMPARISON, IN_HISTORY
 from service.jobs import views
 from service.jobs.backfill import SOURCE as BACKFILL
@@ -68,8 +69,7 @@ def jobs_by_state(session: Session) -> dict[str, int]:
     """Count the jobs in each state that is not final; of the others there are ever more."""
     live = [state for state in contracts.JobState if state not in contracts.FINAL_STATES]
     count = select(models.Job.state, func.count()).where(models.Job.state.in_(live))
-    rows = session.execute(count.group_by(models.Job.state))
-    return {key: value for key, value in rows}  # noqa: C416 - dict() cannot type rows
+    return pairs(session, count.group_by(models.Job.state))
 
 
 def count_points(session: Session, series_id: str) -> int:
@@ -194,8 +194,7 @@ def queued_for(session: Session) -> dict[str, int]:
 def last_slots(session: Session) -> dict[str, datetime]:
     """Read when the slot of each schedule that fired last was due, by the schedule's name."""
     run = models.ScheduleRun
-    rows = session.execute(select(run.schedule, func.max(run.due_at)).group_by(run.schedule))
-    return {name: due_at for name, due_at in rows}  # noqa: C416 - as above
+    return pairs(session, select(run.schedule, func.max(run.due_at)).group_by(run.schedule))
 
 
 def revisions(session: Session, limit: int = 200, text: str = "") -> Sequence[models.Revision]:
@@ -237,20 +236,12 @@ def siblings(session: Session, series: Series) -> list[models.SeriesRow]:
     return sorted(kept, key=lambda one: reading_order(one.metric))
 
 
-def facts(session: Session, digests: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Read environments by digest; a page asks for few."""
-    query = select(models.EnvironmentRow.digest, models.EnvironmentRow.facts)
-    rows = session.execute(query.where(models.EnvironmentRow.digest.in_(sorted(set(digests)))))
-    return {key: value for key, value in rows}  # noqa: C416 - dict() cannot type rows
-
-
 def points_of(session: Session, result_id: str) -> dict[str, models.Point]:
     """Read a run's points by metric; empty for a run that does not count."""
     query = select(models.SeriesRow.metric, models.Point).join(
         models.SeriesRow, models.SeriesRow.id == models.Point.series_id
     )
-    rows = session.execute(query.where(models.Point.result_id == result_id))
-    return {metric: point for metric, point in rows}  # noqa: C416 - as above
+    return pairs(session, query.where(models.Point.result_id == result_id))
 
 
 def series_of_case(
@@ -293,7 +284,7 @@ def point_before(session: Session, point: models.Point) -> models.Point | None:
             of.measured_at < point.measured_at,
             *COUNTED,
         )
-        .order_by(*(column.desc() for column in POINT_ORDER))
+        .order_by(*NEWEST_FIRST)
         .limit(1)
     ).first()
 

@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from benchmarks.catalog.metrics import metric
 from service import findings
-from service.api.dependencies import DatabaseSession as Reading
+from service.api.dependencies import Reading
 from service.auth.permissions import Permission
 from service.auth.principal import READER
 from service.dashboard import assets, figures, finding_labels, labels

@@ -11,9 +11,8 @@ from fastapi.responses import HTMLResponse
 from sqlalchemy import case, func, or_, select
 from sqlalchemy.orm import Session
 
-from service import comparisons, findings
-from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import Now
+from service import comparisons, findings, models
+from service.api.dependencies import Now, Reading
 from service.auth.permissions import Permission, needs
 from service.comparisons import bisection
 from service.dashboard import queries, rendering
@@ -24,17 +23,6 @@ from service.history import annotation_table, revisions
 from service.history.queries import failures_of_revisions, name_of, usual_metric
 from service.history.series_history import PlacedChange
 from service.jobs import report
-from service.models import (
-    BisectionRow,
-    ChangeRow,
-    CommitRangeRow,
-    ComparisonRow,
-    FindingRow,
-    Point,
-    Revision,
-    SeriesRow,
-    Submission,
-)
 from service.models.bisections import PROBES
 from service.models.confirmations import CONFIRMATIONS
 from service.models.project_filter import is_seen
@@ -68,8 +56,10 @@ def show_revision(
         else []
     )
     own = _both_ends(row.name)
-    gates = ~or_(*(ComparisonRow.source.startswith(kind) for kind in (PROBES, CONFIRMATIONS)))
-    about = FindingRow.first_bad == row.name
+    gates = ~or_(
+        *(models.ComparisonRow.source.startswith(kind) for kind in (PROBES, CONFIRMATIONS))
+    )
+    about = models.FindingRow.first_bad == row.name
     return rendering.render(
         request,
         "revision.html",
@@ -94,53 +84,55 @@ def show_revision(
     )
 
 
-def _found(session: Session, name: str) -> Revision:
+def _found(session: Session, name: str) -> models.Revision:
     try:
-        return session.get_one(Revision, revisions.find(session, name))
+        return session.get_one(models.Revision, revisions.find(session, name))
     except UnknownChoice as error:
         raise NotFound(error.detail) from None
 
 
 def _both_ends(name: str) -> Any:
-    return or_(ComparisonRow.baseline == name, ComparisonRow.contender == name)
+    return or_(models.ComparisonRow.baseline == name, models.ComparisonRow.contender == name)
 
 
 def _projects(session: Session, name: str) -> list[str]:
     """The projects that have a revision: who measured it last first, who only compared it last."""
     measured = (
-        select(SeriesRow.project)
-        .join(Point, Point.series_id == SeriesRow.id)
-        .where(Point.revision == name)
-        .group_by(SeriesRow.project)
-        .order_by(func.max(Point.measured_at).desc(), SeriesRow.project)
+        select(models.SeriesRow.project)
+        .join(models.Point, models.Point.series_id == models.SeriesRow.id)
+        .where(models.Point.revision == name)
+        .group_by(models.SeriesRow.project)
+        .order_by(func.max(models.Point.measured_at).desc(), models.SeriesRow.project)
     )
-    compared = Submission.source.startswith(revisions.COMPARISON)
+    compared = models.Submission.source.startswith(revisions.COMPARISON)
     submitted = (
-        select(Submission.project)
-        .where(Submission.revision == name)
-        .group_by(Submission.project)
-        .order_by(func.min(case((compared, 1), else_=0)), Submission.project)
+        select(models.Submission.project)
+        .where(models.Submission.revision == name)
+        .group_by(models.Submission.project)
+        .order_by(func.min(case((compared, 1), else_=0)), models.Submission.project)
     )
     return list(dict.fromkeys([*session.scalars(measured), *session.scalars(submitted)]))
 
 
-def _beside(session: Session, row: Revision, project: str) -> tuple[str | None, str | None]:
+def _beside(session: Session, row: models.Revision, project: str) -> tuple[str | None, str | None]:
     """The revisions of a project's history right before and right after one."""
-    at = Revision.ordered_at
+    at = models.Revision.ordered_at
     known = revisions.in_history_of(project)
-    nearest = select(Revision.name).where(known, Revision.name != row.name).limit(1)
-    before = session.scalar(nearest.where(at < row.ordered_at).order_by(at.desc(), Revision.name))
-    after = session.scalar(nearest.where(at > row.ordered_at).order_by(at, Revision.name))
+    nearest = select(models.Revision.name).where(known, models.Revision.name != row.name).limit(1)
+    before = session.scalar(
+        nearest.where(at < row.ordered_at).order_by(at.desc(), models.Revision.name)
+    )
+    after = session.scalar(nearest.where(at > row.ordered_at).order_by(at, models.Revision.name))
     return before, after
 
 
 def _levels(session: Session, name: str) -> list[tuple[SeriesName, PlacedChange]]:
     """The watched series whose level changes with a revision, what is worse first."""
     query = (
-        select(SeriesRow, ChangeRow)
-        .join(SeriesRow, SeriesRow.id == ChangeRow.series_id)
-        .where(ChangeRow.first_bad == name, ChangeRow.present)
-        .order_by(ChangeRow.id)
+        select(models.SeriesRow, models.ChangeRow)
+        .join(models.SeriesRow, models.SeriesRow.id == models.ChangeRow.series_id)
+        .where(models.ChangeRow.first_bad == name, models.ChangeRow.present)
+        .order_by(models.ChangeRow.id)
         .limit(MOST_LEVELS)
     )
     found = [(name_of(series), PlacedChange.of(row)) for series, row in session.execute(query)]
@@ -162,7 +154,7 @@ def _commits(session: Session, name: str, before: str | None) -> ShownCommits | 
     From another revision on if nobody asked for those; None if none were listed. Ranges are of
     nobody in particular: only those from a revision that the reader knows are shown.
     """
-    own = CommitRangeRow
+    own = models.CommitRangeRow
     listed = select(own.good).where(own.bad == name, own.listed_at.is_not(None))
     listed = listed.where(is_seen(session, own.good))
     order = ((own.good == before).desc(), own.listed_at.desc())
@@ -174,9 +166,9 @@ def _commits(session: Session, name: str, before: str | None) -> ShownCommits | 
 
 def _bisections(session: Session, name: str) -> Any:
     """The bisections that measured a revision, or are about a finding that begins with it."""
-    probes = select(ComparisonRow.source).where(_both_ends(name))
-    probed = probes.where(ComparisonRow.source.startswith(PROBES)).distinct().limit(SHOWN)
+    probes = select(models.ComparisonRow.source).where(_both_ends(name))
+    probed = probes.where(models.ComparisonRow.source.startswith(PROBES)).distinct().limit(SHOWN)
     ids = [source.removeprefix(PROBES) for source in session.scalars(probed)]
-    about = select(FindingRow.id).where(FindingRow.first_bad == name)
-    of_it = or_(BisectionRow.id.in_(ids), BisectionRow.finding_id.in_(about))
+    about = select(models.FindingRow.id).where(models.FindingRow.first_bad == name)
+    of_it = or_(models.BisectionRow.id.in_(ids), models.BisectionRow.finding_id.in_(about))
     return bisection.list_bisections(session, of_it, after=None, limit=SHOWN).items

@@ -397,8 +397,3 @@ def _evidence(name: str, value: float) -> ShownEvidence:
         return ShownEvidence(name, formats.number(value), "")
     title, meaning = labels.EVIDENCE[name]
     return ShownEvidence(title, formats.share(value), meaning)
-
-
-def better(direction: contracts.Direction) -> str:
-    """Say which way a metric is better."""
-    return f"{direction.value} is better"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 
-from service.api.dependencies import DatabaseSession as Reading
+from service.api.dependencies import Reading
 from service.api.search import Text
 from service.auth.permissions import Permission, needs
 from service.dashboard import rendering

@@ -10,16 +10,16 @@ from sqlalchemy.orm import Session
 
 from service import findings, models
 from service.analysis.detection.windows import LEAST_POINTS
-from service.dashboard import environments, queries
+from service.dashboard import environments
 from service.dashboard.environments import EnvironmentHistory
 from service.dashboard.figures import Analysed, Step
 from service.database.paging import batched
 from service.findings.gather_evidence import as_reported
 from service.history.analysis import load_analysis
-from service.history.queries import taken_out
+from service.history.queries import facts_of, taken_out
 from service.history.series_history import PlacedChange
+from service.schemas import series as schemas
 from service.schemas.findings import FindingSummary
-from service.schemas.series import Series, SeriesName, SeriesPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class LevelChange:
         )
 
 
-def changes_of(session: Session, series: SeriesName, chosen: str = "") -> list[LevelChange]:
+def changes_of(session: Session, series: schemas.SeriesName, chosen: str = "") -> list[LevelChange]:
     """The changes of a series in their order.
 
     A finding whose change the history does not show (yet) is among them while it asks for
@@ -70,7 +70,7 @@ def changes_of(session: Session, series: SeriesName, chosen: str = "") -> list[L
 
 def analysed(
     session: Session,
-    series: Series,
+    series: schemas.Series,
     changes: Iterable[LevelChange],
     changed: EnvironmentHistory,
 ) -> Analysed:
@@ -84,13 +84,13 @@ def analysed(
     )
 
 
-def renewed(session: Session, series: Sequence[Series]) -> frozenset[str]:
+def renewed(session: Session, series: Sequence[schemas.Series]) -> frozenset[str]:
     """Results at the end of series that were measured in another environment than before.
 
     Each is compared with the one before it of the same worker.
     """
     steps = [step for one in series if (step := environments.newest_step(one.points))]
-    known = queries.facts(session, (point.environment for step in steps for point in step))
+    known = facts_of(session, (point.environment for step in steps for point in step))
     return frozenset(
         after.result_id
         for before, after in steps
@@ -98,13 +98,13 @@ def renewed(session: Session, series: Sequence[Series]) -> frozenset[str]:
     )
 
 
-def environments_of(session: Session, points: Sequence[SeriesPoint]) -> EnvironmentHistory:
+def environments_of(session: Session, points: Sequence[schemas.SeriesPoint]) -> EnvironmentHistory:
     """Find the places at which the environment of workers changed."""
-    known = queries.facts(session, environments.around_changes(points))
+    known = facts_of(session, environments.around_changes(points))
     return environments.history_of(points, known)
 
 
-def reasons(session: Session, points: Sequence[SeriesPoint]) -> dict[str, str]:
+def reasons(session: Session, points: Sequence[schemas.SeriesPoint]) -> dict[str, str]:
     """Return the reasons why ``points`` do not count, by result id."""
     disturbed = {
         point.result_id: f"disturbed: {point.disturbed}" for point in points if point.disturbed

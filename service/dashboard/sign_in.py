@@ -11,20 +11,19 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
+from service import errors
 from service.api.dependencies import get_database
 from service.auth import audit, authenticate, csrf, sessions, sign_in_link
 from service.auth.access_mode import Asked
 from service.auth.authenticate import Authenticator
 from service.auth.permissions import Permission, needs
 from service.auth.principal import Principal
-from service.auth.signing_key import Key
-from service.dashboard.rendering import page_router, render
+from service.dashboard import rendering
 from service.database.session import now_of
-from service.errors import BadRequest, Unauthorized
+from service.http import strict_route
 from service.http.exchange import SMALL_B
-from service.http.strict_route import FORM, takes
 
-router = page_router()
+router = rendering.page_router()
 
 _FIELDS = 5
 
@@ -48,7 +47,7 @@ async def show(
 
 @router.post("/sign-in")
 @needs(Permission.OPEN)
-@takes(FORM, SMALL_B)
+@strict_route.takes(strict_route.FORM, SMALL_B)
 async def sign_in(request: Request) -> Response:
     """Begin a session for the holder of the token in the form, or of the code of a link."""
     csrf.check_origin(request)
@@ -59,7 +58,7 @@ async def sign_in(request: Request) -> Response:
             cookie = await _by_link(request, code)
         else:
             cookie = await _by_token(request, form.get("token", ""))
-    except Unauthorized as error:
+    except errors.Unauthorized as error:
         return page(request, to=to, fault=error.detail, status=401)
     response = RedirectResponse(to, 303)
     csrf.keep(request, response, cookie)
@@ -68,7 +67,7 @@ async def sign_in(request: Request) -> Response:
 
 @router.post("/sign-out")
 @needs(Permission.OPEN)
-@takes(FORM, SMALL_B)
+@strict_route.takes(strict_route.FORM, SMALL_B)
 async def sign_out(request: Request) -> Response:
     """End the session; the same page asks for a token again."""
     csrf.check_origin(request)
@@ -78,7 +77,7 @@ async def sign_out(request: Request) -> Response:
         raise csrf.foreign()
     response = RedirectResponse("/sign-in", 303)
     if cookie:
-        await get_database(request).run(partial(_end, key, cookie), write=True)
+        await get_database(request).run(partial(sessions.end, key=key, cookie=cookie), write=True)
         csrf.forget(request, response)
     return response
 
@@ -87,7 +86,7 @@ def page(
     request: Request, *, to: str, code: str = "", fault: str = "", status: int = 200
 ) -> HTMLResponse:
     """Ask for a token, or whether to use the ``code`` of a link; then it goes on to ``to``."""
-    answer = render(request, "sign_in.html", status, to=to, code=code, fault=fault)
+    answer = rendering.render(request, "sign_in.html", status, to=to, code=code, fault=fault)
     answer.headers["Cache-Control"] = "no-store"
     return answer
 
@@ -95,7 +94,7 @@ def page(
 async def _by_token(request: Request, shown: str) -> str:
     who = await _authenticator(request).proven(request, lambda: authenticate.read(shown))
     if Permission.READ not in who.may:
-        raise Unauthorized("A worker's token opens no pages; use one of another kind.")
+        raise errors.Unauthorized("A worker's token opens no pages; use one of another kind.")
     return await get_database(request).run(partial(_begin, request, who, "token"), write=True)
 
 
@@ -117,10 +116,6 @@ def _begin(request: Request, who: Principal, by: str, session: Session) -> str:
     return sessions.begin(session, _authenticator(request).key, who.token_id, now)
 
 
-def _end(key: Key, cookie: str, session: Session) -> None:
-    sessions.end(session, key, cookie)
-
-
 def _authenticator(request: Request) -> Authenticator:
     authenticator = request.app.state.authenticator
     assert isinstance(authenticator, Authenticator)
@@ -131,7 +126,9 @@ async def _form(request: Request) -> dict[str, str]:
     try:
         return dict(parse_qsl((await request.body()).decode("ascii"), max_num_fields=_FIELDS))
     except ValueError:
-        raise BadRequest("This is no form of this page; open it anew and try again.") from None
+        raise errors.BadRequest(
+            "This is no form of this page; open it anew and try again."
+        ) from None
 
 
 def _within(to: str) -> str:

@@ -14,8 +14,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.catalog.suites import suites
 from benchmarks.contracts import Head
-from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import Now
+from service.api.dependencies import Now, Reading
 from service.auth.permissions import Permission, needs
 from service.dashboard import queries, rendering
 from service.jobs import schedules, workers

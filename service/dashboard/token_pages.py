@@ -11,13 +11,12 @@ from fastapi.responses import HTMLResponse
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
-from service import findings
-from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import Now
+from service import findings, models
+from service.api.dependencies import Now, Reading
 from service.auth import token_store
 from service.auth.permissions import Permission, needs
 from service.dashboard import rendering
-from service.models import FindingRow, ProjectOwned, SeriesRow, Submission
+from service.database.session import pairs
 from service.schemas.access import TokenKind, TokenView
 
 router = rendering.page_router(rendering.COUNTED)
@@ -76,15 +75,15 @@ class ProjectCounts:
 def _projects(session: Session, live: Sequence[TokenView]) -> list[ProjectCounts]:
     """The projects that something was submitted to, or that a token is bound to."""
     tokens = Counter(one.project for one in live if one.project)
-    series = _count(session, SeriesRow)
-    active = _count(session, FindingRow, FindingRow.state.in_(findings.ACTIVE))
-    submitted = session.scalars(select(Submission.project).distinct()).all()
+    series = _count(session, models.SeriesRow)
+    active = _count(session, models.FindingRow, models.FindingRow.state.in_(findings.ACTIVE))
+    submitted = session.scalars(select(models.Submission.project).distinct()).all()
     names = sorted({*tokens, *series, *active, *submitted} - {""})
     return [ProjectCounts(one, series[one], active[one], tokens[one]) for one in names]
 
 
 def _count(
-    session: Session, model: type[ProjectOwned], *which: ColumnElement[bool]
+    session: Session, model: type[models.ProjectOwned], *which: ColumnElement[bool]
 ) -> Counter[str]:
     query = select(model.project, func.count()).where(*which).group_by(model.project)
-    return Counter({name: count for name, count in session.execute(query)})  # noqa: C416 - rows are no pairs
+    return Counter(pairs(session, query))

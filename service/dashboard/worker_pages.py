@@ -19,8 +19,7 @@ from benchmarks.catalog.duration import expected_s
 from benchmarks.catalog.metrics import METRICS
 from benchmarks.contracts import JobSpec
 from service import findings
-from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import LeaseTerms, Now
+from service.api.dependencies import LeaseTerms, Now, Reading
 from service.auth.permissions import Permission, needs
 from service.comparisons.worker_choice import LATELY
 from service.dashboard import labels, queries, rendering

@@ -8,54 +8,48 @@ from collections.abc import Sequence
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from service.errors import (
-    BUSY,
-    Conflict,
-    DatabaseUnavailable,
-    NotMigrated,
-    ServiceError,
-)
+from service import errors
 
 MIGRATE = "run: throughline migrate"
 ADDRESS = "check its address (THROUGHLINE_DATABASE_URL)"
 READ_ONLY = "The database is read-only; make its file and folder writable, then try again."
 
-_FAULTS: Sequence[tuple[tuple[str, ...], ServiceError]] = (
+_FAULTS: Sequence[tuple[tuple[str, ...], errors.ServiceError]] = (
     (
         ("no such table", "no such column", "undefinedtable"),
-        NotMigrated(f"Not migrated; {MIGRATE}"),
+        errors.NotMigrated(f"Not migrated; {MIGRATE}"),
     ),
-    (("readonly", "read-only"), DatabaseUnavailable(READ_ONLY)),
-    (("locked", "busy"), DatabaseUnavailable(BUSY)),
+    (("readonly", "read-only"), errors.DatabaseUnavailable(READ_ONLY)),
+    (("locked", "busy"), errors.DatabaseUnavailable(errors.BUSY)),
     (
         ("disk is full", "disk full", "diskfull", "no space left on device"),
-        DatabaseUnavailable("The database's disk is full; free space."),
+        errors.DatabaseUnavailable("The database's disk is full; free space."),
     ),
     (
         ("disk i/o error",),
-        DatabaseUnavailable(
+        errors.DatabaseUnavailable(
             "The database's disk fails, or a limit of its size is reached; look at it."
         ),
     ),
     (
         ("deadlock", "serializ"),
-        DatabaseUnavailable("Two requests met in the database; try again in a moment."),
+        errors.DatabaseUnavailable("Two requests met in the database; try again in a moment."),
     ),
     (
         ("insufficientprivilege",),
-        DatabaseUnavailable(
+        errors.DatabaseUnavailable(
             "The database's role lacks rights: let it create tables there, and own them."
         ),
     ),
     (
         ("file is not a database",),
-        DatabaseUnavailable(
+        errors.DatabaseUnavailable(
             f"The database's file is no SQLite database; {ADDRESS}, or move the file away."
         ),
     ),
     (
         ("unable to open database file",),
-        DatabaseUnavailable(
+        errors.DatabaseUnavailable(
             "The database's file cannot be opened; let the service's user read and write it and "
             "its folder."
         ),
@@ -79,7 +73,7 @@ _REFUSALS: Sequence[tuple[re.Pattern[str], str]] = (
 """PostgreSQL's connection errors, with messages without names: anyone can read them."""
 
 
-def explain(error: DBAPIError) -> ServiceError | None:
+def explain(error: DBAPIError) -> errors.ServiceError | None:
     """Say in one sentence what is wrong with the database; None if the fault is ours."""
     if isinstance(error, DataError | IntegrityError):  # whatever words the data themselves hold
         return None
@@ -91,7 +85,7 @@ def explain(error: DBAPIError) -> ServiceError | None:
         "OperationalError",
         "InterfaceError",
     ):
-        return DatabaseUnavailable(_away(str(error.orig)))
+        return errors.DatabaseUnavailable(_away(str(error.orig)))
     return None
 
 
@@ -112,4 +106,4 @@ def passes(error: Exception) -> bool:
     if isinstance(error, DBAPIError):
         taken = isinstance(error, IntegrityError) and "unique" in str(error.orig).lower()
         return taken or explain(error) is not None
-    return isinstance(error, DatabaseUnavailable | Conflict | PoolTimeout)
+    return isinstance(error, errors.DatabaseUnavailable | errors.Conflict | PoolTimeout)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import orjson
 from sqlalchemy import ColumnElement, select
@@ -62,6 +62,11 @@ def newest_first(
     rows = session.scalars(query).all()
     more = cursor(getattr(rows[limit - 1], order.key)) if len(rows) > limit else None
     return Page(tuple(rows[:limit]), more)
+
+
+def matching(asked: Mapping[InstrumentedAttribute[Any], object]) -> list[ColumnElement[bool]]:
+    """Conditions that columns equal what was asked of each; None asks for nothing."""
+    return [column == value for column, value in asked.items() if value is not None]
 
 
 def cursor(*keys: str) -> str:

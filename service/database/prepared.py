@@ -173,7 +173,9 @@ def _compile(statement: Executable, dialect: Dialect) -> _Compiled:
         made.string,
         parameters,
         made.positiontup or (),
-        tuple(_reader(column.type, dialect) for column in columns),
+        tuple(
+            column.type.dialect_impl(dialect).result_processor(dialect, None) for column in columns
+        ),
         {name: bind.value for name, bind in made.binds.items() if not bind.required},
     )
 
@@ -182,10 +184,6 @@ def _binder(type_: TypeEngine[Any], dialect: Dialect) -> Convert:
     if isinstance(type_, UtcDateTime):
         return _utc_text if dialect.name == "sqlite" else _utc
     return type_.dialect_impl(dialect).bind_processor(dialect)
-
-
-def _reader(type_: TypeEngine[Any], dialect: Dialect) -> Convert:
-    return type_.dialect_impl(dialect).result_processor(dialect, None)
 
 
 def _utc(value: datetime | None) -> datetime | None:

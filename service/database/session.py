@@ -26,6 +26,7 @@ from sqlalchemy import (
     DateTime,
     Engine,
     PoolProxiedConnection,
+    Select,
     Table,
     Update,
     func,
@@ -37,10 +38,14 @@ from sqlalchemy.orm import Session
 
 from service.database.engine import make_engine, parse
 from service.database.prepared import Prepared, Runner, connection_of, new_row
-from service.errors import BUSY, DatabaseUnavailable, Invalid
+from service.errors import BUSY, DatabaseUnavailable, Invalid, NotFound
+from service.models.columns import Base
 from service.models.project_filter import restrict
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+Row = TypeVar("Row", bound=Base)
 Witness = Callable[[Session], None]
 """Called last before a commit, to log a call with what it changed."""
 
@@ -352,6 +357,25 @@ def alone(session: Session, what: str) -> None:
     """
     if session.get_bind().dialect.name == "postgresql":
         session.execute(select(func.pg_advisory_xact_lock(func.hashtext(what))))
+
+
+def found(session: Session, table: type[Row], key: str | None, **options: Any) -> Row:
+    """Get a row that the API lists under its table's name; ``options`` are those of `Session.get`.
+
+    Raises:
+        NotFound: there is none of that key.
+    """
+    row = session.get(table, key, **options)
+    if row is None:
+        listed = table.__tablename__
+        one = listed if listed == "series" else listed.removesuffix("s")
+        raise NotFound(f"There is no such {one}; GET /api/v1/{listed} lists them.")
+    return row
+
+
+def pairs(session: Session, query: Select[K, V]) -> dict[K, V]:
+    """Read rows of two columns: the second by the first."""
+    return {key: value for key, value in session.execute(query)}  # noqa: C416 - dict() cannot type rows
 
 
 def rows(

@@ -12,15 +12,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
 from benchmarks.diagnosis.disturbances import THROTTLED
-from service.findings import lifecycle
-from service.findings.bad_node_statistics import (
-    Contrast,
-    NodeChange,
-    NodeMeasurement,
-    contrasts,
-    slowdown,
-    well_again,
-)
+from service.findings import bad_node_statistics, lifecycle
 from service.findings.rules import NEAR
 from service.history import revisions
 from service.history.queries import WORKER
@@ -43,13 +35,13 @@ class Compared:
     comparability: dict[str, str]
     order: tuple[str, ...]
     """Revisions, oldest first."""
-    by_worker: Mapping[str, Sequence[Contrast]]
-    slow: Mapping[str, NodeChange]
+    by_worker: Mapping[str, Sequence[bad_node_statistics.Contrast]]
+    slow: Mapping[str, bad_node_statistics.NodeChange]
     """By worker, of those that became slow."""
-    named: Mapping[str, Sequence[Contrast]]
+    named: Mapping[str, Sequence[bad_node_statistics.Contrast]]
     """By worker, in series of other metrics, in which findings name a node as slow."""
 
-    def of(self, worker: str, only: frozenset[str]) -> list[Contrast]:
+    def of(self, worker: str, only: frozenset[str]) -> list[bad_node_statistics.Contrast]:
         """Give a node's contrasts in the series ``only``; if that is empty, everywhere."""
         if not only:
             return list(self.by_worker.get(worker, ()))
@@ -62,11 +54,15 @@ def compare_nodes(session: Session) -> tuple[Compared, ...]:
     compared = []
     named = _named(session)
     for comparability, measured in _measurements(session, named):
-        by_worker = contrasts([row for row in measured if row.series not in named])
-        slowdowns = {worker: slowdown(by_worker, worker) for worker in by_worker}
+        by_worker = bad_node_statistics.contrasts(
+            [row for row in measured if row.series not in named]
+        )
+        slowdowns = {
+            worker: bad_node_statistics.slowdown(by_worker, worker) for worker in by_worker
+        }
         slow = {worker: change for worker, change in slowdowns.items() if change is not None}
         order = tuple(dict.fromkeys(measurement.revision for measurement in measured))
-        also = contrasts([row for row in measured if row.series in named])
+        also = bad_node_statistics.contrasts([row for row in measured if row.series in named])
         compared.append(Compared(comparability, order, by_worker, slow, also))
     return tuple(compared)
 
@@ -100,7 +96,7 @@ def against_others(
     measured = next((rows for facts, rows in _measurements(session) if facts == comparability), [])
     return {
         (contrast.series, contrast.revision): math.expm1(contrast.size)
-        for contrast in contrasts(measured).get(worker, ())
+        for contrast in bad_node_statistics.contrasts(measured).get(worker, ())
     }
 
 
@@ -112,18 +108,18 @@ def _named(session: Session) -> frozenset[str]:
 
 def _measurements(
     session: Session, named: Collection[str] = ()
-) -> list[tuple[dict[str, str], list[NodeMeasurement]]]:
+) -> list[tuple[dict[str, str], list[bad_node_statistics.NodeMeasurement]]]:
     """Give the newest revisions' measurements, also of ``named`` series, by kind of hardware."""
     points = _newest(session, named)
     of_series = select(SeriesRow).where(SeriesRow.id.in_({point.series_id for point in points}))
     signs: dict[str, float] = {}
-    grouped: dict[tuple[tuple[str, str], ...], list[NodeMeasurement]] = {}
-    kinds: dict[str, list[NodeMeasurement]] = {}
+    grouped: dict[tuple[tuple[str, str], ...], list[bad_node_statistics.NodeMeasurement]] = {}
+    kinds: dict[str, list[bad_node_statistics.NodeMeasurement]] = {}
     for row in session.scalars(of_series.order_by(SeriesRow.id)):
         signs[row.id] = -1.0 if row.direction == Direction.HIGHER else 1.0
         kinds[row.id] = grouped.setdefault(tuple(sorted(row.comparability.items())), [])
     for series_id, revision, worker, value in reversed(points):
-        measurement = NodeMeasurement(
+        measurement = bad_node_statistics.NodeMeasurement(
             series_id, revision, worker, signs[series_id] * math.log(value)
         )
         kinds[series_id].append(measurement)
@@ -159,7 +155,7 @@ def _active(session: Session) -> dict[str, FindingRow]:
     return {row.worker: row for row in rows if row.worker is not None}
 
 
-def _was_closed(session: Session, change: NodeChange) -> bool:
+def _was_closed(session: Session, change: bad_node_statistics.NodeChange) -> bool:
     """Return True if a person has closed a finding about this slowdown: it gets no second one.
 
     A resolved finding does not count: a node that is slow all the same is news.
@@ -179,13 +175,16 @@ def _close_if_well(session: Session, row: FindingRow, kind: Compared, now: datet
     assert row.last_good is not None
     assert row.share is not None
     of_worker = kind.of(row.worker, frozenset(row.measured.get("series", ())))
-    if well_again(of_worker, kind.order, row.last_good, row.share):
+    if bad_node_statistics.well_again(of_worker, kind.order, row.last_good, row.share):
         said = "as fast as the other nodes again"
         lifecycle.act(session, row.id, "resolve", lifecycle.SYSTEM_ACTOR, now, detail=said)
 
 
 def open_bad_node(
-    session: Session, change: NodeChange, comparability: dict[str, str], now: datetime
+    session: Session,
+    change: bad_node_statistics.NodeChange,
+    comparability: dict[str, str],
+    now: datetime,
 ) -> list[str]:
     """Open a finding about a node, unless one is open; its id, if so."""
     if change.worker in _active(session) or _was_closed(session, change):

@@ -59,14 +59,11 @@ def continued(histories: Histories, group: Sequence[Candidate]) -> Continued | N
                 return Continued(row, inside)
         elif row.drifts:
             cause = max(abs(one.placed.change.effect) for one in group if one not in inside)
-            small = tuple(one for one in inside if _is_small(one, cause))
+            least = causes.LEAST_PART * cause
+            small = tuple(one for one in inside if abs(one.placed.change.effect) < least)
             if small:
                 return Continued(row, small)
     return None
-
-
-def _is_small(change: Candidate, cause: float) -> bool:
-    return abs(change.placed.change.effect) < causes.LEAST_PART * cause
 
 
 def _near(session: Session, change: Candidate) -> Iterable[FindingRow]:
@@ -175,10 +172,7 @@ def _logs(
 
 
 def moved_by_now(
-    session: Session,
-    row: FindingRow,
-    about: Sequence[Candidate],
-    among: Sequence[SeriesHistory],
+    session: Session, row: FindingRow, about: Sequence[Candidate], among: Sequence[SeriesHistory]
 ) -> Iterator[tuple[SeriesHistory, Shift]]:
     """Yield the series of a drift's workloads with how far they have come since it began.
 
@@ -206,8 +200,6 @@ def _of_others(
         select(link.series_id)
         .join(FindingRow, FindingRow.id == link.finding_id)
         .where(link.finding_id != row.id, FindingRow.state.not_in(REFUTED))
-        .where(
-            link.first_bad_at.between(begin, last) | link.ended_at.between(begin, last),
-        )
+        .where(link.first_bad_at.between(begin, last) | link.ended_at.between(begin, last))
     )
     return frozenset(session.scalars(query))

@@ -14,8 +14,8 @@ from service.findings import lifecycle
 from service.history.best import METRIC, best_cases
 from service.history.queries import name_of
 from service.history.ranking import BEFORE, is_ranked_in
+from service.schemas import findings as schemas
 from service.schemas.best import BestCase, Overtaken
-from service.schemas.findings import Cause, Certainty, FindingKind
 from service.wording import formats
 from service.wording.overtaken import beside, case_name
 
@@ -52,7 +52,7 @@ def watch(session: Session, rankings: Sequence[BestCase], now: datetime) -> list
 def _known(session: Session, now: datetime) -> Sequence[models.FindingRow]:
     """Find what is open, or was opened lately."""
     news = or_(models.FindingRow.closed_at.is_(None), models.FindingRow.opened_at >= now - BEFORE)
-    of_kind = models.FindingRow.kind == FindingKind.OVERTAKEN
+    of_kind = models.FindingRow.kind == schemas.FindingKind.OVERTAKEN
     return session.scalars(
         select(models.FindingRow).where(of_kind, news).order_by(models.FindingRow.id)
     ).all()
@@ -79,9 +79,9 @@ def _open(session: Session, best: BestCase, told: Overtaken, now: datetime) -> s
         session,
         now,
         _statement(best, told),
-        kind=FindingKind.OVERTAKEN,
-        cause=Cause.UNKNOWN,
-        certainty=Certainty.STANDING,
+        kind=schemas.FindingKind.OVERTAKEN,
+        cause=schemas.Cause.UNKNOWN,
+        certainty=schemas.Certainty.STANDING,
         attribution=None,
         measured={"series": [best.best.series_id, told.before.series_id]},
         share=told.faster.value - 1,

@@ -33,13 +33,7 @@ from service.findings.unmoved_series import unmoved
 from service.history import queries, replicates, revisions
 from service.history.analysis import Histories
 from service.history.queries import name_of
-from service.history.series_history import (
-    FIRST,
-    Place,
-    PlacedChange,
-    RecentPoint,
-    SeriesHistory,
-)
+from service.history.series_history import FIRST, Place, PlacedChange, RecentPoint, SeriesHistory
 from service.history.slow_workers import slow_periods
 from service.models import FindingRow, FindingSeries, ResultRow, Revision, SeriesRow
 from service.schemas.findings import Cause, Certainty, FindingKind, FindingSummary

@@ -12,11 +12,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from service.database.failures import passes
-from service.findings import causes, lifecycle
-from service.findings.drifts import moved_by_now, moves_on
-from service.findings.gather_evidence import members, same_metric, say_again
-from service.findings.opening import join, unreported
-from service.findings.rules import ACTIVE, OF_CHANGES, Candidate
+from service.findings import causes, drifts, gather_evidence, lifecycle, opening, rules
 from service.findings.shift import Shift
 from service.findings.witnesses import supporters, witness, witnesses
 from service.history.analysis import Histories
@@ -44,7 +40,7 @@ def growing(histories: Histories, analysed: Collection[str]) -> dict[str, list[s
     session = histories.session
     found: dict[str, list[str]] = {}
     for row in newest(session):
-        about = members(session, row)
+        about = gather_evidence.members(session, row)
         if min(about[0].placed.change.before, about[0].placed.change.after) > 0:
             found[row.id] = list(_show(histories, row, about, analysed))
     return {finding: series for finding, series in found.items() if series}
@@ -52,17 +48,22 @@ def growing(histories: Histories, analysed: Collection[str]) -> dict[str, list[s
 
 def newest(session: Session) -> Sequence[FindingRow]:
     """Give the newest findings about changes that ask for attention."""
-    query = select(FindingRow).where(FindingRow.kind.in_(OF_CHANGES), FindingRow.state.in_(ACTIVE))
+    query = select(FindingRow).where(
+        FindingRow.kind.in_(rules.OF_CHANGES), FindingRow.state.in_(rules.ACTIVE)
+    )
     return session.scalars(query.order_by(FindingRow.first_bad_at.desc()).limit(GROWING)).all()
 
 
 def _show(
-    histories: Histories, row: FindingRow, about: Sequence[Candidate], analysed: Collection[str]
+    histories: Histories,
+    row: FindingRow,
+    about: Sequence[rules.Candidate],
+    analysed: Collection[str],
 ) -> Iterator[str]:
     others = _others(histories, about, analysed)
     if not others and not any(one.series.id in analysed for one in about):
         return
-    if moves_on(histories, row, about):
+    if drifts.moves_on(histories, row, about):
         yield from (one.series.id for one in about if one.series.id in analysed)
         yield from (history.series.id for history in others)
         return
@@ -70,10 +71,10 @@ def _show(
 
 
 def _others(
-    histories: Histories, about: Sequence[Candidate], analysed: Collection[str]
+    histories: Histories, about: Sequence[rules.Candidate], analysed: Collection[str]
 ) -> list[SeriesHistory]:
     series, known = about[0].series, {member.series.id for member in about}
-    same = same_metric(series)
+    same = gather_evidence.same_metric(series)
     ids = histories.session.scalars(select(SeriesRow.id).where(SeriesRow.id.in_(analysed), *same))
     return [histories.of(one) for one in sorted(set(ids) - known)]
 
@@ -93,22 +94,22 @@ def grow(histories: Histories, likely: Mapping[str, Sequence[str]], now: datetim
 def _grow(histories: Histories, finding_id: str, ids: Sequence[str], now: datetime) -> None:
     session = histories.session
     row = session.get_one(FindingRow, finding_id, populate_existing=True)
-    about = members(session, row)
-    if row.state in ACTIVE and moves_on(histories, row, about):
+    about = gather_evidence.members(session, row)
+    if row.state in rules.ACTIVE and drifts.moves_on(histories, row, about):
         lifecycle.mark_drift(session, row)
         _go_on(histories, row, about, ids, now)
         return
     known = {member.series.id for member in about}
     others = [histories.of(series_id) for series_id in ids if series_id not in known]
-    found = witnesses(session, about[0], others, now) if row.state in ACTIVE else []
-    if more := unreported(session, found):
-        join(histories, row, more, now)
+    found = witnesses(session, about[0], others, now) if row.state in rules.ACTIVE else []
+    if more := opening.unreported(session, found):
+        opening.join(histories, row, more, now)
 
 
 def _go_on(
     histories: Histories,
     row: FindingRow,
-    about: Sequence[Candidate],
+    about: Sequence[rules.Candidate],
     ids: Sequence[str],
     now: datetime,
 ) -> None:
@@ -116,7 +117,7 @@ def _go_on(
     session = histories.session
     known = {member.series.id for member in about}
     among = [histories.of(series_id) for series_id in sorted({*known, *ids})]
-    moved = list(moved_by_now(session, row, about, among))
+    moved = list(drifts.moved_by_now(session, row, about, among))
     metric = about[0].series.metric
     sizes = [
         shift.log for one, shift in moved if one.series.id in known and one.series.metric == metric
@@ -132,10 +133,10 @@ def _go_on(
         if one.series.id not in known
         and (surely := causes.support(size, shift.log, shift.error)) >= causes.SUPPORT
     ]
-    if more := unreported(session, more):
-        join(histories, row, more, now)
+    if more := opening.unreported(session, more):
+        opening.join(histories, row, more, now)
     elif any(farther):
-        say_again(histories, row, members(session, row))
+        gather_evidence.say_again(histories, row, gather_evidence.members(session, row))
 
 
 def _farther(session: Session, row: FindingRow, history: SeriesHistory, shift: Shift) -> bool:

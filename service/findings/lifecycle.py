@@ -17,13 +17,13 @@ from sqlalchemy.orm import Session
 
 from service.analysis.attribution import Attribution
 from service.analysis.statement import Statement, read, state
-from service.database.session import new_id, rows
-from service.errors import Conflict, NotFound
+from service.database.session import found, new_id, rows
+from service.errors import Conflict
 from service.findings.rules import ACTIVE
 from service.history.series_history import PlacedChange
 from service.models import EventKind, FindingEvent, FindingRow, FindingState
 from service.outbox import events
-from service.wording.statements import headline_of, say
+from service.wording import statements
 
 
 class ActionName(StrEnum):
@@ -130,7 +130,6 @@ log = logging.getLogger(__name__)
 SYSTEM_ACTOR = "throughline"
 """The actor of what nobody did by hand."""
 _ATTRIBUTION = TypeAdapter(Attribution)
-NO_SUCH = "There is no such finding; GET /api/v1/findings lists them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +160,8 @@ def open_finding(session: Session, now: datetime, says: Statement, **known: Any)
     session.add(row)
     session.flush()
     record(session, row.id, "open", now, says=says)
-    _tell(session, EventKind.FINDING_OPENED, row, say(says), now)
-    log.warning("finding %s: %s", row.id, say(says))
+    _tell(session, EventKind.FINDING_OPENED, row, statements.say(says), now)
+    log.warning("finding %s: %s", row.id, statements.say(says))
     return row.id
 
 
@@ -287,7 +286,7 @@ def _tell(session: Session, kind: EventKind, row: FindingRow, sentence: str, now
         kind = _OF_NODES.get(kind, kind)
     event = events.News(
         kind,
-        headline_of(says),
+        statements.headline_of(says),
         sentence,
         row.id,
         row.project,
@@ -311,9 +310,7 @@ def _workload(says: Statement) -> str:
 
 
 def _seen(session: Session, finding_id: str, version: int | None) -> FindingRow:
-    row = session.get(FindingRow, finding_id, populate_existing=True)
-    if row is None:
-        raise NotFound(NO_SUCH)
+    row = found(session, FindingRow, finding_id, populate_existing=True)
     if version is not None and row.version != version:
         raise Conflict("Somebody has changed this finding since; read it again.")
     return row

@@ -14,15 +14,8 @@ from benchmarks.catalog.metrics import reading_order
 from service.analysis.attribution import attribute
 from service.analysis.detection.windows import SAME
 from service.database.failures import passes
-from service.findings import causes, lifecycle, queries, rules
+from service.findings import causes, gather_evidence, lifecycle, queries, rules
 from service.findings.drifts import Continued, continued
-from service.findings.gather_evidence import (
-    figures_of,
-    members,
-    question_of,
-    say_again,
-    without_cause,
-)
 from service.findings.reverts import take_back
 from service.findings.rules import ACTIVE, NOTHING, Candidate, Remeasured
 from service.findings.suspicion import LEVEL_POINTS
@@ -108,8 +101,7 @@ def _home(histories: Histories, candidate: Candidate) -> FindingRow | None:
         .where(FindingRow.first_bad_at >= candidate.earliest)
         .where(
             or_(
-                last_good.ordered_at < candidate.latest,
-                FindingRow.first_bad_at <= candidate.latest,
+                last_good.ordered_at < candidate.latest, FindingRow.first_bad_at <= candidate.latest
             )
         )
         .order_by(FindingRow.id.desc())
@@ -121,7 +113,7 @@ def _home(histories: Histories, candidate: Candidate) -> FindingRow | None:
 def _takes_in(histories: Histories, row: FindingRow, candidate: Candidate) -> bool:
     """Return True if a finding at the place of a change is about its cause."""
     session = histories.session
-    about = members(session, row)
+    about = gather_evidence.members(session, row)
     if any(candidate.series.id == member.series.id for member in about):
         return False
     if candidate.not_by_code and row.cause == Cause.CODE and not _just_after(candidate, about):
@@ -188,10 +180,11 @@ def _beside(histories: Histories, row: FindingRow, candidate: Candidate) -> bool
 def _open(
     histories: Histories, group: Sequence[Candidate], measured: Remeasured, now: datetime
 ) -> str | None:
-    session, attribution = histories.session, attribute(question_of(histories, group, measured))
+    session = histories.session
+    attribution = attribute(gather_evidence.question_of(histories, group, measured))
     first, known = group[0], asdict(measured)
     if first.not_reproduced:
-        attribution = without_cause(attribution)
+        attribution = gather_evidence.without_cause(attribution)
         known["not_reproduced"] = [first.placed.first_bad_result]
     if attribution.cause is Cause.NODE and first.kind is FindingKind.REGRESSION:
         return None  # `nodes` names the node; a regression that is none would be in the way
@@ -219,20 +212,20 @@ def _open(
 def join(histories: Histories, row: FindingRow, group: Sequence[Candidate], now: datetime) -> None:
     """Add series to a finding, and say again what it is, now that more is known."""
     session = histories.session
-    known = members(session, row)
+    known = gather_evidence.members(session, row)
     fresh = {candidate.series.id for candidate in group}
     whole = [candidate for candidate in known if candidate.series.id not in fresh] + list(group)
     _link(session, row.id, group, first=_next_place(session, row.id))
     names = ", ".join(f"{one.series.case.key} {one.series.metric}" for one in group)
     lifecycle.record(session, row.id, "join", now, detail=names)
     if row.state in ACTIVE:
-        say_again(histories, row, _renumbered(session, row, whole))
+        gather_evidence.say_again(histories, row, _renumbered(session, row, whole))
         _end(session, row, group, now)
 
 
 def go_on(histories: Histories, drift: Continued, now: datetime) -> None:
     """Add to a finding the changes that go on from where it began, as a drift does."""
-    about = {member.series.id for member in members(histories.session, drift.row)}
+    about = {member.series.id for member in gather_evidence.members(histories.session, drift.row)}
     lifecycle.mark_drift(histories.session, drift.row)
     if more := [one for one in drift.changes if one.series.id not in about]:
         join(histories, drift.row, more, now)
@@ -271,7 +264,7 @@ def _link(session: Session, finding_id: str, group: Sequence[Candidate], first: 
             change_id=candidate.placed.id,
             first_bad_result=candidate.placed.first_bad_result,
             first_bad_at=candidate.placed.first_bad_at,
-            **figures_of(candidate.placed.change),
+            **gather_evidence.figures_of(candidate.placed.change),
             ended="" if candidate.back is None else "recovered",
             ended_at=None if candidate.back is None else candidate.back.first_bad_at,
             place=place,

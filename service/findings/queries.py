@@ -14,8 +14,7 @@ from benchmarks.catalog.metrics import metric
 from service.analysis.statement import read
 from service.database import paging
 from service.database.paging import Page
-from service.errors import NotFound
-from service.findings.lifecycle import NO_SUCH
+from service.database.session import found
 from service.findings.rules import ACTIVE, DRIFT, ReportedPlace
 from service.history import revisions
 from service.history.change_ends import doubtful_end, ends_of
@@ -32,47 +31,34 @@ from service.models import (
     ResultRow,
     SeriesRow,
 )
-from service.schemas.findings import (
-    REFUTED,
-    AffectedSeries,
-    AttributionView,
-    Certainty,
-    FailedCase,
-    FindingEventView,
-    FindingKind,
-    FindingSummary,
-    FindingView,
-    NarrowedRange,
-)
+from service.schemas import findings as schemas
 from service.schemas.series import SeriesName
 from service.wording import formats
 from service.wording.statements import headline_of, say_stored, worded
 
 
-def load_finding(session: Session, finding_id: str) -> FindingView:
+def load_finding(session: Session, finding_id: str) -> schemas.FindingView:
     """One finding with its series and its history.
 
     Raises:
         NotFound: there is no such finding.
     """
-    row = session.get(FindingRow, finding_id)
-    if row is None:
-        raise NotFound(NO_SUCH)
+    row = found(session, FindingRow, finding_id)
     events = select(FindingEvent).where(FindingEvent.finding_id == finding_id)
-    return FindingView(
+    return schemas.FindingView(
         summary=_summaries(session, [row])[0],
         attribution=attribution_of(row.says, row.attribution) if row.attribution else None,
         series=tuple(_affected(session, finding_id)),
         events=tuple(
-            FindingEventView(event.at, event.actor, event.action, _detail(event))
+            schemas.FindingEventView(event.at, event.actor, event.action, _detail(event))
             for event in session.scalars(events.order_by(FindingEvent.id))
         ),
         narrowed=_narrowed(session, row),
-        failed=tuple(_failed(session, row)) if row.kind == FindingKind.FAILURE else (),
+        failed=tuple(_failed(session, row)) if row.kind == schemas.FindingKind.FAILURE else (),
     )
 
 
-def _failed(session: Session, row: FindingRow) -> Iterator[FailedCase]:
+def _failed(session: Session, row: FindingRow) -> Iterator[schemas.FailedCase]:
     """Yield the cases that a failure is about, with what is known of each while it was open."""
     about = SeriesRow.id.in_(row.measured["series"])
     named = session.scalars(select(SeriesRow).where(about).order_by(SeriesRow.case_key))
@@ -90,7 +76,7 @@ def _failed(session: Session, row: FindingRow) -> Iterator[FailedCase]:
         of_case = failures.get(case_id(name.case.key, name.project, name.comparability))
         if of_case:
             first, newest = of_case[0], of_case[-1]
-            yield FailedCase(
+            yield schemas.FailedCase(
                 series=name,
                 fails=row.closed_at is None and name.id in row.measured["failing"],
                 results=len(of_case),
@@ -105,12 +91,12 @@ def _failed(session: Session, row: FindingRow) -> Iterator[FailedCase]:
 
 def failing_by_series(session: Session) -> dict[str, str]:
     """The open finding about each case that fails, by the series of its throughput."""
-    of_kind = FindingRow.kind == FindingKind.FAILURE, FindingRow.state.in_(ACTIVE)
+    of_kind = FindingRow.kind == schemas.FindingKind.FAILURE, FindingRow.state.in_(ACTIVE)
     rows = session.execute(select(FindingRow.id, FindingRow.measured).where(*of_kind))
     return {series: name for name, measured in rows for series in measured["failing"]}
 
 
-def _narrowed(session: Session, row: FindingRow) -> NarrowedRange | None:
+def _narrowed(session: Session, row: FindingRow) -> schemas.NarrowedRange | None:
     """Place of its first series' change by now; None if the finding lies there too, or if single
     measurements alone say so."""
     first = FindingSeries.finding_id == row.id, FindingSeries.place == 0
@@ -122,12 +108,12 @@ def _narrowed(session: Session, row: FindingRow) -> NarrowedRange | None:
     change, confirmed = session.scalars(query).first(), (row.last_good, row.first_bad)
     if change is None or (ends := ends_of(session, change)) == confirmed:
         return None
-    return None if doubtful_end(session, change, ends, confirmed) else NarrowedRange(*ends)
+    return None if doubtful_end(session, change, ends, confirmed) else schemas.NarrowedRange(*ends)
 
 
-def attribution_of(says: dict[str, Any], stored: dict[str, Any]) -> AttributionView:
+def attribution_of(says: dict[str, Any], stored: dict[str, Any]) -> schemas.AttributionView:
     """An attribution in words."""
-    return AttributionView.model_validate({**worded(stored), "sentence": say_stored(says)})
+    return schemas.AttributionView.model_validate({**worded(stored), "sentence": say_stored(says)})
 
 
 def _detail(event: FindingEvent) -> str:
@@ -136,13 +122,13 @@ def _detail(event: FindingEvent) -> str:
 
 def list_findings(
     session: Session, *conditions: ColumnElement[bool], after: str | None = None, limit: int = 100
-) -> Page[FindingSummary]:
+) -> Page[schemas.FindingSummary]:
     """Findings that meet ``conditions``, the newest first."""
     page = paging.newest_first(session, FindingRow, FindingRow.id, conditions, after, limit)
     return page.shown(_summaries(session, page.items))
 
 
-def of_series(session: Session, series_id: str) -> tuple[FindingSummary, ...]:
+def of_series(session: Session, series_id: str) -> tuple[schemas.FindingSummary, ...]:
     """Every finding that is about one series, the newest first."""
     about = select(FindingSeries.finding_id).where(FindingSeries.series_id == series_id)
     return list_findings(session, FindingRow.id.in_(about)).items
@@ -159,7 +145,7 @@ def expected_false_since(session: Session, since: datetime, *which: ColumnElemen
 
     Each finding that was refuted meanwhile counts as one.
     """
-    refuted = FindingRow.opened_at >= since, FindingRow.state.in_(REFUTED), *which
+    refuted = FindingRow.opened_at >= since, FindingRow.state.in_(schemas.REFUTED), *which
     known = session.execute(select(func.count()).select_from(FindingRow).where(*refuted))
     return known.scalar_one() + math.fsum(doubts_since(session, since, *which))
 
@@ -172,7 +158,7 @@ def doubts_since(session: Session, since: datetime, *which: ColumnElement[bool])
     least = (
         select(func.min(FindingSeries.doubt))
         .join(FindingRow, FindingRow.id == FindingSeries.finding_id)
-        .where(FindingRow.opened_at >= since, FindingRow.state.not_in(REFUTED), *which)
+        .where(FindingRow.opened_at >= since, FindingRow.state.not_in(schemas.REFUTED), *which)
         .group_by(FindingRow.id)
     )
     return session.scalars(least).all()
@@ -236,7 +222,7 @@ def places_of(session: Session, series: SeriesName, subject: str) -> list[tuple[
         )
         .join(SeriesRow, SeriesRow.id == FindingSeries.series_id)
         .join(FindingRow, FindingRow.id == FindingSeries.finding_id)
-        .where(FindingRow.state.not_in(REFUTED), FindingRow.project == series.project)
+        .where(FindingRow.state.not_in(schemas.REFUTED), FindingRow.project == series.project)
         .where(SeriesRow.case_key == series.case.key, SeriesRow.id != series.id)
     )
     return [
@@ -248,7 +234,7 @@ def places_of(session: Session, series: SeriesName, subject: str) -> list[tuple[
     ]
 
 
-def _affected(session: Session, finding_id: str) -> list[AffectedSeries]:
+def _affected(session: Session, finding_id: str) -> list[schemas.AffectedSeries]:
     query = (
         select(FindingSeries, SeriesRow)
         .join(SeriesRow, SeriesRow.id == FindingSeries.series_id)
@@ -256,17 +242,17 @@ def _affected(session: Session, finding_id: str) -> list[AffectedSeries]:
         .order_by(FindingSeries.place)
     )
     return [
-        AffectedSeries(name_of(series), **link.fields_of(AffectedSeries))
+        schemas.AffectedSeries(name_of(series), **link.fields_of(schemas.AffectedSeries))
         for link, series in session.execute(query)
     ]
 
 
-def _summaries(session: Session, rows: Sequence[FindingRow]) -> list[FindingSummary]:
+def _summaries(session: Session, rows: Sequence[FindingRow]) -> list[schemas.FindingSummary]:
     effects: dict[str, list[float]] = {row.id: [] for row in rows}
     devices = {row.id: {formats.hardware(row.comparability)} for row in rows}
     failures: dict[str, list[str]] = {}
     for row in rows:
-        for series_id in row.measured["series"] if row.kind == FindingKind.FAILURE else ():
+        for series_id in row.measured["series"] if row.kind == schemas.FindingKind.FAILURE else ():
             failures.setdefault(series_id, []).append(row.id)
     if failures:
         about = select(SeriesRow.id, SeriesRow.comparability).where(SeriesRow.id.in_(failures))
@@ -284,15 +270,17 @@ def _summaries(session: Session, rows: Sequence[FindingRow]) -> list[FindingSumm
     return [_summary(row, effects[row.id], devices[row.id]) for row in rows]
 
 
-def _summary(row: FindingRow, effects: Sequence[float], devices: Collection[str]) -> FindingSummary:
+def _summary(
+    row: FindingRow, effects: Sequence[float], devices: Collection[str]
+) -> schemas.FindingSummary:
     shown = {
-        "kind": FindingKind(row.kind),
+        "kind": schemas.FindingKind(row.kind),
         "state": FindingState(row.state),
-        "certainty": Certainty(row.certainty),
+        "certainty": schemas.Certainty(row.certainty),
         "headline": headline_of(read(row.says)),
         "sentence": say_stored(row.says),
         "series_count": len(effects),
         "worst_effect": max(effects, key=abs, default=None),
         "hardware": tuple(sorted(devices)),
     }
-    return FindingSummary(**row.fields_of(FindingSummary) | shown)
+    return schemas.FindingSummary(**row.fields_of(schemas.FindingSummary) | shown)

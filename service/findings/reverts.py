@@ -11,8 +11,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from service.analysis.recovery import RECOVERED, fits, taken_back, without
+from service.findings import update
 from service.findings.rules import Candidate
-from service.findings.update import is_expected, is_no_news, links_of, recover, settle
 from service.models import FindingRow, FindingSeries, SeriesRow
 from service.schemas.findings import REFUTED
 
@@ -39,10 +39,10 @@ def _standing(session: Session, change: Candidate) -> Standing:
     placed = change.placed
     return [
         (link, row)
-        for link, row in links_of(session, change.series.id)
+        for link, row in update.links_of(session, change.series.id)
         if link.first_bad_at < placed.first_bad_at
         and (placed.change.effect > 0) != (link.effect > 0)
-        and not (link.ended or is_expected(row))
+        and not (link.ended or update.is_expected(row))
     ]
 
 
@@ -107,8 +107,8 @@ def _ends(
             level = without([(one.before, one.after) for one in others], level)
         elif not taken_back(link.before, link.after, level):
             continue
-        recover(link, placed.first_bad_at)
+        update.recover(link, placed.first_bad_at)
         session.flush()
-        settle(session, row, placed.first_bad, now)
-        ended = ended or is_no_news(link, row, level)
+        update.settle(session, row, placed.first_bad, now)
+        ended = ended or update.is_no_news(link, row, level)
     return ended

@@ -135,10 +135,7 @@ def _sides(
 
 
 def shift_between(
-    history: SeriesHistory,
-    at: int,
-    earlier: Sequence[RecentPoint],
-    later: Sequence[RecentPoint],
+    history: SeriesHistory, at: int, earlier: Sequence[RecentPoint], later: Sequence[RecentPoint]
 ) -> Shift | None:
     """Hold later points of a series against earlier ones, each worker against its past.
 

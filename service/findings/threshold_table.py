@@ -10,7 +10,8 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from benchmarks.catalog.metrics import metric
-from service.errors import Invalid, NotFound
+from service.database.session import found
+from service.errors import Invalid
 from service.findings.thresholds import threshold_of
 from service.history.record import digest_of
 from service.models import SeriesRow, ThresholdRow
@@ -80,9 +81,7 @@ def remove(session: Session, threshold_id: str) -> None:
     Raises:
         NotFound: there is none of that id.
     """
-    row = session.get(ThresholdRow, threshold_id)
-    if row is None:
-        raise NotFound("There is no such threshold; GET /api/v1/thresholds lists them.")
+    row = found(session, ThresholdRow, threshold_id)
     session.delete(row)
     session.flush()
 
@@ -96,23 +95,13 @@ def said(rule: ThresholdView) -> str:
 
 def _of_series(session: Session, scope: Scope) -> tuple[Scope, str]:
     """The scope of one series, and its metric."""
-    row = session.get(SeriesRow, scope.series_id)
-    if row is None:
-        raise NotFound("There is no such series; GET /api/v1/series lists them.")
+    row = found(session, SeriesRow, scope.series_id)
     if scope != Scope(series_id=scope.series_id):
         raise Invalid("A series has a project, a workload and a metric: name the series alone.")
     return Scope(project=row.project, series_id=row.id), row.metric
 
 
 def _view(row: ThresholdRow) -> ThresholdView:
-    return ThresholdView(
-        id=row.id,
-        project=row.project or None,
-        workload=row.workload or None,
-        metric=row.metric or None,
-        series_id=row.series_id,
-        least_effect="never" if row.least_effect is None else row.least_effect,
-        actor=row.actor,
-        reason=row.reason,
-        set_at=row.set_at,
-    )
+    scope = {name: getattr(row, name) or None for name in ("project", "workload", "metric")}
+    least = "never" if row.least_effect is None else row.least_effect
+    return ThresholdView.of(row, **scope, least_effect=least)

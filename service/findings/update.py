@@ -15,6 +15,7 @@ from service.analysis.detection.alarms import PATIENCE
 from service.analysis.detection.windows import SAME
 from service.analysis.recovery import share_left, taken_back
 from service.database.failures import passes
+from service.database.session import pairs
 from service.findings import lifecycle, rules
 from service.findings.gather_evidence import figures_of, members, say_again
 from service.findings.queries import last_point
@@ -297,8 +298,7 @@ def settle(session: Session, row: FindingRow, since: str, now: datetime) -> None
     if row.state not in ACTIVE:
         return
     counts = select(FindingSeries.ended, func.count()).where(FindingSeries.finding_id == row.id)
-    rows = session.execute(counts.group_by(FindingSeries.ended))
-    ended = {how: count for how, count in rows}  # noqa: C416 - rows are no pairs to mypy
+    ended = pairs(session, counts.group_by(FindingSeries.ended))
     if ended.get(""):
         return
     if ended.get("recovered"):

@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 
 from service.database import paging
 from service.database.paging import Page
-from service.database.session import check_time, new_id
-from service.errors import Invalid, NotFound
+from service.database.session import check_time, found, new_id, pairs
+from service.errors import Invalid
 from service.history import revisions
 from service.models import AnnotationRow, Revision
 from service.schemas.annotations import AnnotationView
@@ -61,9 +61,7 @@ def remove(session: Session, annotation_id: str) -> None:
     Raises:
         NotFound: there is none of that id.
     """
-    row = session.get(AnnotationRow, annotation_id)
-    if row is None:
-        raise NotFound("There is no such annotation; GET /api/v1/annotations lists them.")
+    row = found(session, AnnotationRow, annotation_id)
     session.delete(row)
     session.flush()
 
@@ -101,8 +99,8 @@ def _views(session: Session, rows: Sequence[AnnotationRow]) -> list[AnnotationVi
     """Place rows; one about a revision that the session does not see is left out."""
     names = {row.revision for row in rows if row.revision is not None}
     query = select(Revision.name, Revision.ordered_at).where(Revision.name.in_(names))
-    places: dict[str | None, datetime] = {k: at for k, at in session.execute(query)}  # noqa: C416 - dict() cannot type rows
-    placed = ((row, row.at or places.get(row.revision)) for row in rows)
+    places = pairs(session, query)
+    placed = ((row, row.at or places.get(row.revision or "")) for row in rows)
     return [
         AnnotationView.of(row, at=at, project=row.project or None)
         for row, at in placed

@@ -14,7 +14,7 @@ from sqlalchemy import Table
 from sqlalchemy.orm import Session
 
 from benchmarks.artifact_kinds import ArtifactKind
-from service.database.session import insert_if_absent
+from service.database.session import found, insert_if_absent
 from service.errors import Conflict, NotFound
 from service.history.artifacts import ArtifactStore
 from service.history.types import KeptArtifact, StoredResult, TraceState
@@ -55,8 +55,7 @@ def digest_of(session: Session, result_id: str, kind: ArtifactKind) -> str:
     Raises:
         NotFound: there is no such result, or it has none.
     """
-    if session.get(ResultRow, result_id) is None:
-        raise NotFound("There is no such result; GET /api/v1/results lists them.")
+    found(session, ResultRow, result_id)
     state = _state(session, result_id, kind)
     if state is None or state.digest is None:
         raise NotFound(_NONE[kind])

@@ -16,6 +16,7 @@ from datetime import datetime
 from sqlalchemy import delete, or_, select, update
 from sqlalchemy.orm import Session
 
+from service import models
 from service.analysis.detection.alarms import PATIENCE
 from service.analysis.detection.change import ChangePoint, Noise
 from service.analysis.detection.support import Supports
@@ -34,38 +35,29 @@ from service.history.series_history import (
     place,
     without_worker_offset,
 )
-from service.models import (
-    AnalysisRow,
-    ChangeRow,
-    ConfirmationRow,
-    ConfirmationState,
-    Exclusion,
-    FindingRow,
-    FindingSeries,
-)
 
 RECENT = 60
 """Points. A change that lies further back when it is first seen (an imported history, say) is
 shown where it is and announced to nobody."""
 ALIKE = 2.0
 """The first estimate of an effect, from four points, is seldom off by more than this factor."""
-StoredChange = tuple[ChangeRow, FindingSeries | None, FindingRow | None]
+StoredChange = tuple[models.ChangeRow, models.FindingSeries | None, models.FindingRow | None]
 """A change, and the finding that is about it, if there is one."""
 
 
 def load_stored(session: Session, tail: RecentPoints) -> list[StoredChange]:
     """Load the changes of a series that are present, and those that may come back."""
     query = (
-        select(ChangeRow, FindingSeries, FindingRow)
-        .outerjoin(FindingSeries, FindingSeries.change_id == ChangeRow.id)
-        .outerjoin(FindingRow, FindingRow.id == FindingSeries.finding_id)
-        .where(ChangeRow.series_id == tail.series_id)
-        .order_by(ChangeRow.first_bad_at, ChangeRow.id)
+        select(models.ChangeRow, models.FindingSeries, models.FindingRow)
+        .outerjoin(models.FindingSeries, models.FindingSeries.change_id == models.ChangeRow.id)
+        .outerjoin(models.FindingRow, models.FindingRow.id == models.FindingSeries.finding_id)
+        .where(models.ChangeRow.series_id == tail.series_id)
+        .order_by(models.ChangeRow.first_bad_at, models.ChangeRow.id)
         .execution_options(populate_existing=True)
     )
     if tail.first and tail.points:
-        near = ChangeRow.first_bad_at >= tail.points[0].revision_at
-        query = query.where(or_(ChangeRow.present, near))
+        near = models.ChangeRow.first_bad_at >= tail.points[0].revision_at
+        query = query.where(or_(models.ChangeRow.present, near))
     return [(row, link, finding) for row, link, finding in session.execute(query)]
 
 
@@ -96,7 +88,7 @@ def begin_anew(
     tail: RecentPoints,
     values: Sequence[float],
     computed: Sequence[PlacedChange],
-    closed: tuple[KnownChange, FindingSeries, FindingRow],
+    closed: tuple[KnownChange, models.FindingSeries, models.FindingRow],
 ) -> dict[int, PlacedChange]:
     """Find the computed changes, by their place in ``computed``, that began after a closed one.
 
@@ -133,7 +125,7 @@ def after_last_good(tail: RecentPoints, last_good: str, index: int) -> int:
 
 
 def _only(
-    session: Session, row: ChangeRow, computed: Sequence[PlacedChange], tail: RecentPoints
+    session: Session, row: models.ChangeRow, computed: Sequence[PlacedChange], tail: RecentPoints
 ) -> frozenset[str] | None:
     """First points of changes that may be the one of ``row``; None if all may.
 
@@ -142,8 +134,8 @@ def _only(
     if any(point.result_id == row.first_bad_result for point in tail.points):
         return None
     excluded = session.scalars(
-        select(Exclusion.excluded_at).where(
-            Exclusion.result_id == row.first_bad_result, Exclusion.undone_at.is_(None)
+        select(models.Exclusion.excluded_at).where(
+            models.Exclusion.result_id == row.first_bad_result, models.Exclusion.undone_at.is_(None)
         )
     ).first()
     if excluded is None:
@@ -153,7 +145,7 @@ def _only(
 
 
 def _is_news(
-    session: Session, finding: FindingRow, tail: RecentPoints, index: int, back: range
+    session: Session, finding: models.FindingRow, tail: RecentPoints, index: int, back: range
 ) -> bool:
     """Return True if the old level came back after a finding's opening and went after its closing.
 
@@ -236,8 +228,8 @@ def identities(
 
 def present(session: Session, series_id: str) -> tuple[PlacedChange, ...]:
     """Load the changes that the analysis of a series shows, in their order."""
-    shown = ChangeRow.series_id == series_id, ChangeRow.present
-    rows = session.scalars(select(ChangeRow).where(*shown))
+    shown = models.ChangeRow.series_id == series_id, models.ChangeRow.present
+    rows = session.scalars(select(models.ChangeRow).where(*shown))
     return tuple(sorted(map(PlacedChange.of, rows), key=lambda change: change.change.index))
 
 
@@ -262,7 +254,7 @@ def store(
     computed, known = _begun_anew(session, tail, analysis.noise, computed, stored)
     rows = {row.id: row for row, _, _ in stored}
     for number, (change, old) in enumerate(zip(computed, identities(computed, known), strict=True)):
-        row = ChangeRow(id=new_id(now, number)) if old is None else rows.pop(old.id)
+        row = models.ChangeRow(id=new_id(now, number)) if old is None else rows.pop(old.id)
         _write(session, row, tail.series_id, change)
     _take_away(session, list(rows))
 
@@ -275,7 +267,7 @@ def adopt(
     Between which revisions it lies is known, so only a change right there is the same; one that a
     finding is about is another one, or nobody would have measured again.
     """
-    session.get(AnalysisRow, tail.series_id, with_for_update=True)
+    session.get(models.AnalysisRow, tail.series_id, with_for_update=True)
     stored = [one for one in load_stored(session, tail) if one[1] is None]
     known = [known_change(session, tail, (change,), one) for one in stored]
     near = [one for one in known if one is not None and one.apart(change) <= EDGE]
@@ -283,7 +275,7 @@ def adopt(
     if old is not None:
         row = next(row for row, _, _ in stored if row.id == old.id)
         return PlacedChange.of(row) if row.present else replace(change, id=row.id)
-    row = ChangeRow(id=new_id(now))
+    row = models.ChangeRow(id=new_id(now))
     _write(session, row, tail.series_id, change, present=False)
     return replace(change, id=row.id)
 
@@ -294,9 +286,9 @@ BESIDE = ("differ_again", "differ_elsewhere")
 
 def confirmed(session: Session, tail: RecentPoints) -> Supports:
     """Load where newest points begin changes that were confirmed beside each other."""
-    row = ConfirmationRow
+    row = models.ConfirmationRow
     query = select(row.first_bad_result, row.first_bad_at, row.before, row.after, row.says).where(
-        row.series_id == tail.series_id, row.state == ConfirmationState.CONFIRMED
+        row.series_id == tail.series_id, row.state == models.ConfirmationState.CONFIRMED
     )
     supports = {}
     for result_id, at, before, after, says in session.execute(query):
@@ -308,8 +300,8 @@ def confirmed(session: Session, tail: RecentPoints) -> Supports:
 
 def forget(session: Session, series_id: str) -> None:
     """Say that the analysis of a series shows no change."""
-    shown = ChangeRow.series_id == series_id, ChangeRow.present
-    _take_away(session, session.scalars(select(ChangeRow.id).where(*shown)).all())
+    shown = models.ChangeRow.series_id == series_id, models.ChangeRow.present
+    _take_away(session, session.scalars(select(models.ChangeRow.id).where(*shown)).all())
 
 
 def _begun_anew(
@@ -336,7 +328,7 @@ def _begun_anew(
 
 def _write(
     session: Session,
-    row: ChangeRow,
+    row: models.ChangeRow,
     series_id: str,
     change: PlacedChange,
     *,
@@ -354,9 +346,13 @@ def _take_away(session: Session, ids: Sequence[str]) -> None:
     """Mark changes as gone; those that nobody refers to are deleted."""
     if not ids:
         return  # making the statements takes longer than most series need otherwise
-    gone = ChangeRow.id.in_(ids)
-    of_finding = select(FindingSeries.change_id).where(FindingSeries.change_id == ChangeRow.id)
-    of_row = select(ConfirmationRow.id).where(ConfirmationRow.change_id == ChangeRow.id)
+    gone = models.ChangeRow.id.in_(ids)
+    of_finding = select(models.FindingSeries.change_id).where(
+        models.FindingSeries.change_id == models.ChangeRow.id
+    )
+    of_row = select(models.ConfirmationRow.id).where(
+        models.ConfirmationRow.change_id == models.ChangeRow.id
+    )
     named = or_(of_finding.exists(), of_row.exists())
-    session.execute(update(ChangeRow).where(gone).values(present=False))
-    session.execute(delete(ChangeRow).where(gone, ~named))
+    session.execute(update(models.ChangeRow).where(gone).values(present=False))
+    session.execute(delete(models.ChangeRow).where(gone, ~named))

@@ -20,7 +20,7 @@ from service.analysis.attribution import environment
 from service.analysis.contrast import SideDifference, by_revision, contrast
 from service.database.paging import batched
 from service.errors import UnknownChoice
-from service.history.queries import COUNTED, WORKER, name_of
+from service.history import queries
 from service.models import EnvironmentRow, Point, SeriesRow
 from service.schemas.series import ChangeVerdict, SeriesName
 
@@ -185,7 +185,7 @@ def _by_setting(measured: Sequence[Sided], sides: tuple[str, str]) -> Iterator[d
 
 def _condition(by: By, side: str) -> list[ColumnElement[bool]]:
     if by == "worker":
-        return [WORKER.element == side]
+        return [queries.WORKER.element == side]
     if by == "date":
         return _within(*days(side))
     fact, equals, value = side.partition("=")
@@ -239,7 +239,7 @@ def _measured(session: Session, conditions: Sequence[ColumnElement[bool]]) -> li
     few = (
         select(*(column.label(f"c{place}") for place, column in enumerate((*shown, *order))))
         .join(Point, Point.series_id == SeriesRow.id)
-        .where(*COUNTED, *conditions)
+        .where(*queries.COUNTED, *conditions)
         .limit(MOST_POINTS + 1)
         .subquery()
     )
@@ -253,7 +253,7 @@ def _measured(session: Session, conditions: Sequence[ColumnElement[bool]]) -> li
     names: dict[str, SeriesName] = {}
     for some in batched(list({row[0] for row in rows})):
         known = session.scalars(select(SeriesRow).where(SeriesRow.id.in_(some)))
-        names |= {row.id: name_of(row) for row in known}
+        names |= {row.id: queries.name_of(row) for row in known}
     points = groupby(rows, itemgetter(0))
     sided = (_sided(names[series_id], of) for series_id, of in points)
     return [side for side in sided if side.logs]

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from sqlalchemy import JSON, ColumnElement, Label, and_, func, literal, select, tuple_
 from sqlalchemy.orm import Session
 
-from service.history.queries import COUNTED, POINT_ORDER, WORKER, name_of, points_where
+from service.history.queries import (
+    COUNTED,
+    NEWEST_FIRST,
+    POINT_ORDER,
+    WORKER,
+    name_of,
+    points_where,
+)
 from service.models import Point, SeriesRow, UtcDateTime
 from service.schemas.series import SeriesName, SeriesPoint
 
@@ -127,7 +134,7 @@ def beside(session: Session, series_id: str, point: SeriesPoint, *, later: bool)
     place, values = tuple_(*POINT_ORDER), [literal(one) for one in here]
     values[0] = literal(here[0], UtcDateTime())
     values[2] = literal(here[2], UtcDateTime())
-    order = [column if later else column.desc() for column in POINT_ORDER]
+    order = POINT_ORDER if later else NEWEST_FIRST
     there = place > tuple_(*values) if later else place < tuple_(*values)
     query = select(Point.result_id).where(Point.series_id == series_id, there)
     return session.scalar(query.order_by(*order).limit(1)) or ""
@@ -138,5 +145,4 @@ def last_counted_before(session: Session, series_id: str, at: datetime) -> str:
     query = select(Point.result_id).where(
         Point.series_id == series_id, Point.revision_at < at, *COUNTED
     )
-    newest = query.order_by(*(column.desc() for column in POINT_ORDER)).limit(1)
-    return session.scalar(newest) or ""
+    return session.scalar(query.order_by(*NEWEST_FIRST).limit(1)) or ""

@@ -10,9 +10,9 @@ from itertools import takewhile
 from sqlalchemy import ColumnElement, and_, func, or_, select
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Environment, JobState, Purpose, Status
+from benchmarks import contracts
 from service.database.paging import batched
-from service.history.queries import WORKER
+from service.history.queries import WORKER, facts_of
 from service.history.ranking import CaseId, case_id
 from service.models import EnvironmentRow, Exclusion, Job, Point, ResultRow, Revision, SeriesRow
 from service.models.results import FAILED
@@ -23,7 +23,7 @@ NEWS = timedelta(days=7)
 """A case whose newest failure is older is not measured any longer."""
 REMEMBERED = timedelta(days=30)
 """How far back a run of failures is followed."""
-NOT_OF_THE_CASE = frozenset({Status.CANCELLED, Status.INFRA_ERROR})
+NOT_OF_THE_CASE = frozenset({contracts.Status.CANCELLED, contracts.Status.INFRA_ERROR})
 """Outcomes that say nothing of the case."""
 GOOD_POINTS = 10
 """Points before a run of failures that say in which environment the case was well."""
@@ -39,7 +39,7 @@ class CaseFailure:
     case_key: str
     project: str
     worker: str
-    status: Status
+    status: contracts.Status
     reason: str
     revision: str
     revision_at: datetime
@@ -53,7 +53,7 @@ class CaseFailure:
     @property
     def comparability(self) -> dict[str, str]:
         """The facts that make it another series."""
-        return Environment(facts=dict(self.facts)).comparability()
+        return contracts.Environment(facts=dict(self.facts)).comparability()
 
     @property
     def case(self) -> CaseId:
@@ -135,30 +135,23 @@ def failures_since(
         select(row.id.label("result_id"), row.status, row.environment, Job.spec, *at, *named)
         .join(Job, Job.id == row.job_id)
         .join(Revision, Revision.name == row.revision)
-        .where(FAILED, row.measured_at >= since, row.counted, Job.state == JobState.FAILED)
+        .where(
+            FAILED, row.measured_at >= since, row.counted, Job.state == contracts.JobState.FAILED
+        )
         .where(~taken_out.exists(), *which)
         .order_by(Revision.ordered_at, row.measured_at)
     )
     rows = [
         dict(found)
         for found in session.execute(query).mappings()
-        if found["spec"].get("purpose", Purpose.HISTORY) == Purpose.HISTORY
+        if found["spec"].get("purpose", contracts.Purpose.HISTORY) == contracts.Purpose.HISTORY
     ]
-    facts = _facts(session, {found["environment"] for found in rows})
+    facts = facts_of(session, {found["environment"] for found in rows})
     for found in rows:
         del found["spec"]
         found["facts"] = facts[found.pop("environment")]
-        found["status"] = Status(found["status"])
+        found["status"] = contracts.Status(found["status"])
     return [CaseFailure(**found) for found in rows]
-
-
-def _facts(session: Session, digests: Collection[str]) -> dict[str, dict[str, str]]:
-    """Read the facts of environments, by digest."""
-    if not digests:
-        return {}
-    query = select(EnvironmentRow.digest, EnvironmentRow.facts)
-    rows = session.execute(query.where(EnvironmentRow.digest.in_(sorted(digests))))
-    return {digest: facts for digest, facts in rows}  # noqa: C416 - rows are no pairs to mypy
 
 
 def failure_runs(session: Session, now: datetime) -> list[FailureRun]:
@@ -168,19 +161,25 @@ def failure_runs(session: Session, now: datetime) -> list[FailureRun]:
     worker's.
     """
     failures = failures_since(session, now - REMEMBERED, ResultRow.status.not_in(NOT_OF_THE_CASE))
-    if not failures:
-        return []
-    by_case: dict[CaseId, list[CaseFailure]] = {}
-    for failure in failures:
-        by_case.setdefault(failure.case, []).append(failure)
-    series = _series_of(session, set(by_case))
-    passed = _passed(session, series, failures[0].revision_at)
+    by_case, series, passed = _by_case(session, failures)
     runs = []
     for case, series_id in series.items():
         alike = _alike(by_case[case], passed[case])
         if alike and (good := _good_before(session, series_id, alike[0])):
             runs.append(FailureRun(series_id, tuple(alike), tuple(good)))
     return runs
+
+
+def _by_case(
+    session: Session, failures: Sequence[CaseFailure]
+) -> tuple[dict[CaseId, list[CaseFailure]], dict[CaseId, str], dict[CaseId, dict[str, Place]]]:
+    """Failures, the series of the throughput, and where each worker passed last, all by case."""
+    by_case: dict[CaseId, list[CaseFailure]] = {}
+    for failure in failures:
+        by_case.setdefault(failure.case, []).append(failure)
+    series = _series_of(session, set(by_case))
+    passed = _passed(session, series, failures[0].revision_at) if failures else {}
+    return by_case, series, passed
 
 
 def _alike(failures: Sequence[CaseFailure], passed: Mapping[str, Place]) -> list[CaseFailure]:
@@ -190,7 +189,7 @@ def _alike(failures: Sequence[CaseFailure], passed: Mapping[str, Place]) -> list
     """
     last = max(passed.values(), default=None)
     after = [one for one in failures if last is None or one.place > last]
-    after = [one for one in after if one.status is not Status.UNBUILDABLE] or after
+    after = [one for one in after if one.status is not contracts.Status.UNBUILDABLE] or after
     alike = [*takewhile(lambda one: one.status is after[-1].status, reversed(after))][::-1]
     workers = {one.worker for one in alike}
     others = {place[0] for worker, place in passed.items() if worker not in workers}
@@ -220,14 +219,7 @@ def failing_cases(session: Session, now: datetime) -> dict[CaseId, FailingCase]:
 
     A case that never ran on a kind of hardware and is unsupported there is none.
     """
-    failures = failures_since(session, now - REMEMBERED)
-    if not failures:
-        return {}
-    by_case: dict[CaseId, list[CaseFailure]] = {}
-    for failure in failures:
-        by_case.setdefault(failure.case, []).append(failure)
-    series = _series_of(session, set(by_case))
-    passed = _passed(session, series, failures[0].revision_at)
+    by_case, series, passed = _by_case(session, failures_since(session, now - REMEMBERED))
     found = {
         case: _failing(of_it, series.get(case, ""), passed.get(case, {}), now)
         for case, of_it in by_case.items()
@@ -244,7 +236,7 @@ def _failing(
     standing = [one for one in after if newest_good is None or one.revision_at >= newest_good]
     if not standing or now - standing[-1].measured_at > NEWS:
         return None
-    if not series_id and standing[-1].status is Status.UNSUPPORTED:
+    if not series_id and standing[-1].status is contracts.Status.UNSUPPORTED:
         return None
     workers = {one.worker for one in standing}
     in_a_row = [one for one in after if one.worker in workers]

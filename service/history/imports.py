@@ -18,10 +18,9 @@ from sqlalchemy.orm import Session
 
 from service.analysis.summary import summarise_values
 from service.database.paging import Page, batched
-from service.database.session import alone, insert_if_absent
-from service.errors import Conflict, Invalid, NotFound
-from service.history import pending, revisions
-from service.history.queries import COUNTED, POINT_ORDER, after_point, cursor_of, name_of
+from service.database.session import alone, found, insert_if_absent, pairs
+from service.errors import Conflict, Invalid
+from service.history import pending, queries, revisions
 from service.history.record import digest_of, facts_digest
 from service.models import EnvironmentRow, ImportedPoint, Point, Revision, SeriesRow
 from service.models.project_filter import EVERYBODYS
@@ -59,7 +58,7 @@ class Incoming:
     def comparability(self) -> dict[str, str]:
         """The facts of its machine that part series."""
         facts = self.point.machine.items()
-        return {name: fact for name, fact in facts if _last_word(name) in HARDWARE}
+        return {name: fact for name, fact in facts if name.lower().rpartition(".")[2] in HARDWARE}
 
     @cached_property
     def case(self) -> ImportedCase:
@@ -133,10 +132,6 @@ def _digest(*parts: object) -> str:
     return digest_of(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS))[:32]
 
 
-def _last_word(name: str) -> str:
-    return name.lower().rpartition(".")[2]
-
-
 def store(session: Session, request: ImportRequest, now: datetime) -> Imported:
     """Store the points that are not known yet, and have their series analysed.
 
@@ -181,14 +176,12 @@ def _known(session: Session, ids: Sequence[str]) -> dict[str, datetime | None]:
     for some in batched(ids):
         columns = ImportedPoint.id, ImportedPoint.committed_at
         query = select(*columns).where(ImportedPoint.id.in_(some))
-        known |= {name: at for name, at in session.execute(query)}  # noqa: C416 - rows are no pairs
+        known |= pairs(session, query)
     return known
 
 
 def _date_again(
-    session: Session,
-    known: Mapping[str, datetime | None],
-    incoming: Mapping[str, Incoming],
+    session: Session, known: Mapping[str, datetime | None], incoming: Mapping[str, Incoming]
 ) -> None:
     """Note the dates of commits that known points say now: the latest word wins."""
     for name, before in known.items():
@@ -320,21 +313,19 @@ def export(
     Raises:
         NotFound: there is no such series.
     """
-    row = session.get(SeriesRow, series_id)
-    if row is None:
-        raise NotFound("There is no such series; GET /api/v1/series lists them.")
+    row = found(session, SeriesRow, series_id)
     query = (
         select(Point, ImportedPoint.document)
         .outerjoin(ImportedPoint, ImportedPoint.id == Point.result_id)
-        .where(Point.series_id == series_id, *COUNTED)
-        .order_by(*POINT_ORDER)
+        .where(Point.series_id == series_id, *queries.COUNTED)
+        .order_by(*queries.POINT_ORDER)
         .limit(limit + 1)
     )
     if after is not None:
-        query = query.where(tuple_(*POINT_ORDER) > after_point(after))
+        query = query.where(tuple_(*queries.POINT_ORDER) > queries.after_point(after))
     rows = session.execute(query).all()
     dated = _dated(session, [point.revision for point, _ in rows])
-    name = name_of(row)
+    name = queries.name_of(row)
     return Page(
         tuple(
             ForeignPoint.model_validate_json(document)
@@ -342,7 +333,7 @@ def export(
             else _measured(name, point, committed=point.revision in dated)
             for point, document in rows[:limit]
         ),
-        cursor_of(rows[limit - 1][0]) if len(rows) > limit else None,
+        queries.cursor_of(rows[limit - 1][0]) if len(rows) > limit else None,
     )
 
 

@@ -34,11 +34,7 @@ class PendingSeries:
 
 
 def mark_pending(
-    on: Runner,
-    now: datetime,
-    revision: str,
-    since: datetime,
-    result_id: str | None = None,
+    on: Runner, now: datetime, revision: str, since: datetime, result_id: str | None = None
 ) -> None:
     """Write down that points of ``revision`` changed, or those of one result of it."""
     row = {"id": new_id(now), "revision": revision, "result_id": result_id, "since": since}

@@ -25,12 +25,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session, aliased, undefer
 
-from benchmarks.contracts import Case, Direction, Environment, Purpose, Result, Status
+from benchmarks import contracts
 from benchmarks.contracts.bounds import without_traces
 from service import models
 from service.analysis.gate.pairs import software_of
 from service.database import paging
 from service.database.paging import Page, batched
+from service.database.session import found, pairs
 from service.errors import NotFound
 from service.history.types import Failure, ResultSummary, StoredResult
 from service.models import EnvironmentRow, Exclusion, Job, Point, ResultRow, SeriesRow
@@ -59,6 +60,7 @@ _POINT = (
 COUNTED = (Point.excluded.is_(False), Point.disturbed == "")
 """Points that are analysed and compared, as `SeriesPoint.counts` says it."""
 POINT_ORDER = (Point.revision_at, Point.revision, Point.measured_at, Point.result_id)
+NEWEST_FIRST = tuple(column.desc() for column in POINT_ORDER)
 
 
 def load_series(
@@ -69,13 +71,11 @@ def load_series(
     Raises:
         NotFound: there is no such series.
     """
-    row = session.get(SeriesRow, series_id)
-    if row is None:
-        raise NotFound("There is no such series; GET /api/v1/series lists them.")
+    row = found(session, SeriesRow, series_id)
     chosen = (Point.series_id == series_id, *conditions)
     if newest is None:
         return _series(row, points_where(session, *chosen))
-    last = select(*_POINT).where(*chosen).order_by(*(one.desc() for one in POINT_ORDER))
+    last = select(*_POINT).where(*chosen).order_by(*NEWEST_FIRST)
     points = [SeriesPoint(*point) for point in session.execute(last.limit(newest))]
     return _series(row, points[::-1])
 
@@ -103,10 +103,7 @@ def list_series(
     """Series without their points, by case, metric and id; ``after`` is the previous cursor."""
     order = (SeriesRow.case_key, SeriesRow.metric, SeriesRow.id)
     query = _some_series(metric, workload).order_by(*order).limit(limit + 1)
-    if case is not None:
-        query = query.where(SeriesRow.case_key == case)
-    if project is not None:
-        query = query.where(SeriesRow.project == project)
+    query = query.where(*paging.matching({SeriesRow.case_key: case, SeriesRow.project: project}))
     if after is not None:
         query = query.where(tuple_(*order) > tuple_(*paging.keys(after, 3)))
     rows = session.scalars(query).all()
@@ -125,8 +122,7 @@ def page_of_points(
     Raises:
         NotFound: there is no such series.
     """
-    if session.get(SeriesRow, series_id) is None:
-        raise NotFound("There is no such series; GET /api/v1/series lists them.")
+    found(session, SeriesRow, series_id)
     query = (
         select(*_POINT).where(Point.series_id == series_id).order_by(*POINT_ORDER).limit(limit + 1)
     )
@@ -201,7 +197,7 @@ def with_latest(session: Session, series: Sequence[Series], last: int) -> list[S
 _RECENT = (
     select(Point.revision_at, Point.value)
     .where(Point.series_id == bindparam("series"), *COUNTED)
-    .order_by(*(column.desc() for column in POINT_ORDER))
+    .order_by(*NEWEST_FIRST)
     .limit(bindparam("most"))
 )
 
@@ -223,8 +219,7 @@ def values_around(
     Each list has at most ``most`` values, those nearest to its end; oldest first.
     """
     values = select(Point.value).where(Point.series_id == series_id, *COUNTED).limit(most)
-    backwards = (column.desc() for column in POINT_ORDER)
-    before = values.where(Point.revision_at <= ends[0]).order_by(*backwards)
+    before = values.where(Point.revision_at <= ends[0]).order_by(*NEWEST_FIRST)
     after = values.where(Point.revision_at >= ends[1]).order_by(*POINT_ORDER)
     return [*session.scalars(before)][::-1], [*session.scalars(after)]
 
@@ -272,19 +267,19 @@ def failures_of_revisions(session: Session, revisions: Sequence[str]) -> list[Fa
         .join(Job, Job.id == ResultRow.job_id)
         .join(EnvironmentRow, EnvironmentRow.digest == ResultRow.environment)
         .where(ResultRow.revision.in_(revisions), ResultRow.counted)
-        .where(ResultRow.status != Status.OK)
+        .where(ResultRow.status != contracts.Status.OK)
         .order_by(ResultRow.id.desc())
     )
     return [
         Failure(
-            Case.model_validate(spec["case"]),
+            contracts.Case.model_validate(spec["case"]),
             revision,
             status,
-            Environment(facts=facts).comparability(),
+            contracts.Environment(facts=facts).comparability(),
             project,
         )
         for spec, project, revision, status, facts in session.execute(query)
-        if spec.get("purpose", Purpose.HISTORY) == Purpose.HISTORY
+        if spec.get("purpose", contracts.Purpose.HISTORY) == contracts.Purpose.HISTORY
     ]
 
 
@@ -294,9 +289,7 @@ def load_result(session: Session, result_id: str) -> StoredResult:
     Raises:
         NotFound: there is no such result.
     """
-    row = session.get(ResultRow, result_id, options=[undefer(ResultRow.document)])
-    if row is None:
-        raise NotFound("There is no such result; GET /api/v1/results lists them.")
+    row = found(session, ResultRow, result_id, options=[undefer(ResultRow.document)])
     return stored_of(row)
 
 
@@ -323,7 +316,7 @@ def taken_out(session: Session, result_ids: Sequence[str]) -> dict[str, str]:
     out = select(Exclusion.result_id, Exclusion.reason).where(
         Exclusion.result_id.in_(result_ids), Exclusion.undone_at.is_(None)
     )
-    return {result_id: reason for result_id, reason in session.execute(out)}  # noqa: C416
+    return pairs(session, out)
 
 
 def list_results(
@@ -346,18 +339,20 @@ def load_environment(session: Session, digest: str) -> dict[str, str]:
     return row.facts
 
 
+def facts_of(session: Session, environments: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Read the facts of a few environments, by digest."""
+    query = select(EnvironmentRow.digest, EnvironmentRow.facts)
+    return pairs(session, query.where(EnvironmentRow.digest.in_(sorted(set(environments)))))
+
+
 def code_of(session: Session, environments: Sequence[str]) -> dict[str, str]:
     """Give the digest of the software in each of these environments, by the environment's digest.
 
     An environment without code of the benchmarks, which every measuring process names, is left out.
     """
-    query = select(EnvironmentRow.digest, EnvironmentRow.facts).where(
-        EnvironmentRow.digest.in_(environments)
-    )
+    every = facts_of(session, environments)
     return {
-        digest: software_of(facts)
-        for digest, facts in session.execute(query)
-        if "sw.benchmarks" in facts
+        digest: software_of(facts) for digest, facts in every.items() if "sw.benchmarks" in facts
     }
 
 
@@ -457,12 +452,12 @@ def _series(row: SeriesRow, points: Iterable[SeriesPoint] = ()) -> Series:
 
 
 def _identity(row: SeriesRow) -> dict[str, Any]:
-    kind = ImportedCase if row.source else Case
-    typed = {"case": kind.model_validate(row.case), "direction": Direction(row.direction)}
+    kind = ImportedCase if row.source else contracts.Case
+    typed = {"case": kind.model_validate(row.case), "direction": contracts.Direction(row.direction)}
     return row.fields_of(SeriesName) | typed
 
 
 def stored_of(row: ResultRow) -> StoredResult:
     """Read a stored result out of its row, with the document."""
-    result = Result.model_validate_json(zlib.decompress(row.document))
+    result = contracts.Result.model_validate_json(zlib.decompress(row.document))
     return StoredResult(**row.fields_of(StoredResult), parts=(row.id,), result=result)

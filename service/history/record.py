@@ -13,14 +13,13 @@ from typing import Any, cast
 import orjson
 from sqlalchemy import Table, bindparam, false, or_, select
 
-from benchmarks.contracts import Purpose, Result, Sample, Status
+from benchmarks import contracts
 from benchmarks.diagnosis import disturbances
 from service import models
 from service.analysis.summary import summarise, within
 from service.database.prepared import Prepared, Runner, insert_rows, inserting, session_on
 from service.database.session import insert_if_absent, new_id
-from service.history import exclusions, pending, replicates
-from service.history.types import Origin, StoredResult
+from service.history import exclusions, pending, replicates, types
 
 _ENVIRONMENTS = cast(Table, models.EnvironmentRow.__table__)
 _RESULTS = cast(Table, models.ResultRow.__table__)
@@ -34,7 +33,7 @@ _SHARED = frozenset(
     ("result_id", "revision", "revision_at", "measured_at", "environment", "worker", "disturbed")
 )
 """Columns of points that are the same in all points of a result."""
-_OF_ROW = tuple(field.name for field in fields(StoredResult) if field.name in _RESULTS.c)
+_OF_ROW = tuple(field.name for field in fields(types.StoredResult) if field.name in _RESULTS.c)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,8 @@ class _Known:
 
 def record(
     on: Runner,
-    origin: Origin,
-    result: Result,
+    origin: types.Origin,
+    result: contracts.Result,
     document: bytes,
     digest: str,
     now: datetime,
@@ -62,8 +61,8 @@ def record(
     case come the points of all of them.
     """
     environment = facts_digest(result.environment.facts)
-    of_history = counted and origin.purpose is Purpose.HISTORY
-    history = of_history and result.status is Status.OK
+    of_history = counted and origin.purpose is contracts.Purpose.HISTORY
+    history = of_history and result.status is contracts.Status.OK
     single = origin.replicates == 1
     samples = series_of(result, origin.project) if history and single else {}
     known = _look_up(on, origin.revision, environment, samples)
@@ -92,7 +91,7 @@ def record(
     inserting(_RESULTS, *row).run(on, **row)
     if history and single:
         same = {name: row[name] for name in _OF_ROW}
-        _add_points(on, StoredResult(**same, result=result), samples, known, now)
+        _add_points(on, types.StoredResult(**same, result=result), samples, known, now)
     elif history:
         _add_case(on, origin, now)
     elif of_history:  # failures are news
@@ -100,7 +99,7 @@ def record(
     return str(row["id"])
 
 
-def canonical(result: Result) -> bytes:
+def canonical(result: contracts.Result) -> bytes:
     """The one way to write ``result`` down: JSON with sorted keys and no spaces."""
     return orjson.dumps(result.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)
 
@@ -110,7 +109,7 @@ def digest_of(document: bytes) -> str:
     return hashlib.sha256(document).hexdigest()
 
 
-def series_of(result: Result, project: str = "") -> dict[str, Sample]:
+def series_of(result: contracts.Result, project: str = "") -> dict[str, contracts.Sample]:
     """The samples by the series that they belong to, in the order of the series' ids.
 
     An id follows from what defines a series, alike on every replica. That of a series without a
@@ -164,7 +163,7 @@ def _look_up(on: Runner, revision: str, environment: str, series_ids: Collection
     return _Known(revision_at, bool(has_environment), frozenset(row[2] for row in rows))
 
 
-def _add_case(on: Runner, origin: Origin, now: datetime) -> None:
+def _add_case(on: Runner, origin: types.Origin, now: datetime) -> None:
     """Add the points of a case, if it is whole with this result."""
     with session_on(on) as session:
         for part in replicates.whole(session, origin.group_id, origin.replicates):
@@ -176,8 +175,8 @@ def _add_case(on: Runner, origin: Origin, now: datetime) -> None:
 
 def _add_points(
     on: Runner,
-    stored: StoredResult,
-    samples: Mapping[str, Sample],
+    stored: types.StoredResult,
+    samples: Mapping[str, contracts.Sample],
     known: _Known,
     now: datetime,
 ) -> None:
@@ -190,13 +189,13 @@ def _add_points(
     pending.mark_pending(on, now, stored.revision, known.revision_at, stored.id)
 
 
-def disturbed(result: Result) -> str:
+def disturbed(result: contracts.Result) -> str:
     """Name the disturbances of a result's device, as its points store them; empty if none."""
     return ", ".join(disturbances.disturbances(result))[:500]
 
 
 def points_of(
-    stored: StoredResult, revision_at: datetime, samples: Mapping[str, Sample]
+    stored: types.StoredResult, revision_at: datetime, samples: Mapping[str, contracts.Sample]
 ) -> list[dict[str, Any]]:
     """The points that a stored result's samples make; nothing else decides on them."""
     same = {
@@ -211,7 +210,7 @@ def points_of(
     return [{"series_id": name, **same, **_estimated(sample)} for name, sample in samples.items()]
 
 
-def _new_series(name: str, sample: Sample, stored: StoredResult) -> dict[str, Any]:
+def _new_series(name: str, sample: contracts.Sample, stored: types.StoredResult) -> dict[str, Any]:
     result = stored.result
     return {
         "id": name,
@@ -226,7 +225,7 @@ def _new_series(name: str, sample: Sample, stored: StoredResult) -> dict[str, An
     }
 
 
-def _estimated(sample: Sample) -> dict[str, Any]:
+def _estimated(sample: contracts.Sample) -> dict[str, Any]:
     summary = summarise(sample)
     return {
         "value": summary.value,

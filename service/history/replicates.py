@@ -80,9 +80,7 @@ def of_cases(session: Session, groups: Mapping[str, Sequence[str]]) -> dict[str,
     return by_group
 
 
-def _batches(
-    groups: Mapping[str, Sequence[str]],
-) -> Iterator[list[tuple[str, Sequence[str]]]]:
+def _batches(groups: Mapping[str, Sequence[str]]) -> Iterator[list[tuple[str, Sequence[str]]]]:
     """Give the cases in lists of at most `queries.BATCH` jobs, but at least one case each."""
     batch: list[tuple[str, Sequence[str]]] = []
     jobs = 0

@@ -16,8 +16,7 @@ import signal
 import socket
 import sys
 from contextlib import suppress
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 import h11
 import uvicorn
@@ -85,7 +84,7 @@ def serve(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
     _keep_what_is_loaded()
     _give_large_blocks_back()
     # uvicorn stops in order and then raises the signal again, for whoever was there before.
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with suppress(KeyboardInterrupt):
         Server(configuration(app, settings)).run(sockets=[listener])
 
@@ -338,7 +337,3 @@ def _prepare(accepted: socket.socket) -> None:
     accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if hasattr(socket, "TCP_NOTSENT_LOWAT"):  # Linux, macOS
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_B)
-
-
-def _end(_number: int, _frame: FrameType | None) -> NoReturn:
-    sys.exit(0)

@@ -10,39 +10,21 @@ from typing import Any, cast
 from sqlalchemy import Table, bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
+from benchmarks import contracts
 from benchmarks.artifact_kinds import ArtifactKind
-from benchmarks.contracts import (
-    AttemptState,
-    Heartbeat,
-    JobSpec,
-    JobState,
-    Renewal,
-    Result,
-    Status,
-    excess,
-)
 from benchmarks.contracts.pins import contradiction
 from service.database.prepared import Prepared, Runner, session_on
 from service.database.session import check_time
 from service.errors import Conflict, Fenced, Invalid, NotFound
 from service.history import record
 from service.history.types import Origin
-from service.jobs import groups
-from service.jobs.transitions import (
-    LIVE,
-    OVER,
-    cancel_held,
-    change,
-    change_attempt,
-    change_job,
-    require,
-)
+from service.jobs import groups, transitions
 from service.jobs.types import Completion, Held, Holder, Terms
 from service.models import Attempt, ComparisonJob, Job, ResultRow, WorkerRow
 
 _JOBS, _ATTEMPTS = cast(Table, Job.__table__), cast(Table, Attempt.__table__)
 _OF_COMPARISONS = cast(Table, ComparisonJob.__table__)
-_LIVE = {"granted": AttemptState.GRANTED, "started": AttemptState.STARTED}
+_LIVE = {"granted": contracts.AttemptState.GRANTED, "started": contracts.AttemptState.STARTED}
 _BEATING = (
     update(_ATTEMPTS)
     .where(_ATTEMPTS.c.job_id == bindparam("of_job"))
@@ -81,11 +63,11 @@ _HELD = Prepared(
     .with_for_update(of=(_ATTEMPTS, _JOBS))
 )
 _OUTCOMES = {
-    Status.OK: (AttemptState.SUCCEEDED, JobState.SUCCEEDED),
-    Status.TIMEOUT: (AttemptState.TIMED_OUT, JobState.FAILED),
-    Status.CANCELLED: (AttemptState.CANCELLED, JobState.CANCELLED),
+    contracts.Status.OK: (contracts.AttemptState.SUCCEEDED, contracts.JobState.SUCCEEDED),
+    contracts.Status.TIMEOUT: (contracts.AttemptState.TIMED_OUT, contracts.JobState.FAILED),
+    contracts.Status.CANCELLED: (contracts.AttemptState.CANCELLED, contracts.JobState.CANCELLED),
 }
-_FAILED = (AttemptState.FAILED, JobState.FAILED)
+_FAILED = (contracts.AttemptState.FAILED, contracts.JobState.FAILED)
 
 
 def start(session: Session, holder: Holder, terms: Terms, now: datetime) -> None:
@@ -97,11 +79,13 @@ def start(session: Session, holder: Holder, terms: Terms, now: datetime) -> None
     until = {"lease_expires_at": now + terms.lease}
     if _start_if_granted(session, holder, now, **until):
         return
-    if not change_attempt(session, holder, AttemptState.STARTED, **until):
-        raise Fenced(OVER)
+    if not transitions.change_attempt(session, holder, contracts.AttemptState.STARTED, **until):
+        raise Fenced(transitions.OVER)
 
 
-def heartbeat(on: Runner, holder: Holder, beat: Heartbeat, terms: Terms, now: datetime) -> Renewal:
+def heartbeat(
+    on: Runner, holder: Holder, beat: contracts.Heartbeat, terms: Terms, now: datetime
+) -> contracts.Renewal:
     """Extend the lease, note what the worker tells, and tell whether the job was cancelled.
 
     Raises:
@@ -115,13 +99,13 @@ def heartbeat(on: Runner, holder: Holder, beat: Heartbeat, terms: Terms, now: da
         on, **fence, **values, any_worker=holder.worker, until=until, **_LIVE
     )
     if not rows:
-        raise Fenced(OVER)
+        raise Fenced(transitions.OVER)
     (worker, cancel), *_ = rows
-    change(on, WorkerRow, {"name": worker}, last_seen_at=now)
-    return Renewal(lease_s=terms.lease.total_seconds(), cancel=cancel)
+    transitions.change(on, WorkerRow, {"name": worker}, last_seen_at=now)
+    return contracts.Renewal(lease_s=terms.lease.total_seconds(), cancel=cancel)
 
 
-def complete(on: Runner, holder: Holder, result: Result, now: datetime) -> Completion:
+def complete(on: Runner, holder: Holder, result: contracts.Result, now: datetime) -> Completion:
     """Take a result: end the attempt and the job and count it, all or nothing.
 
     A result that comes after its attempt ended otherwise is kept and shown, and never counted.
@@ -138,7 +122,7 @@ def complete(on: Runner, holder: Holder, result: Result, now: datetime) -> Compl
     digest = record.digest_of(document)
     check_size(held.spec, result, document)
     # One that is live has no result yet, and its row is locked.
-    known = None if held.state in LIVE else _result_of(on, holder, digest)
+    known = None if held.state in transitions.LIVE else _result_of(on, holder, digest)
     if known is not None:
         return known
     counted = _end(on, held, holder, result, now)
@@ -148,25 +132,25 @@ def complete(on: Runner, holder: Holder, result: Result, now: datetime) -> Compl
     return Completion(stored, counted, created=True, comparison_id=held.comparison_id)
 
 
-def _end(on: Runner, held: Held, holder: Holder, result: Result, now: datetime) -> bool:
+def _end(on: Runner, held: Held, holder: Holder, result: contracts.Result, now: datetime) -> bool:
     """End attempt and job with a result; say whether the attempt was still live."""
     attempt_state, job_state = _OUTCOMES.get(result.status, _FAILED)
-    if held.state == AttemptState.GRANTED:
+    if held.state == contracts.AttemptState.GRANTED:
         _start_if_granted(on, holder, now)
     ending: dict[str, Any] = {"state": attempt_state, "ended_at": now, "reason": result.reason}
     ending["log_tail"] = None  # the result has it
-    if not change_attempt(on, holder, AttemptState.STARTED, **ending):
+    if not transitions.change_attempt(on, holder, contracts.AttemptState.STARTED, **ending):
         return False
     done = {"state": job_state, "finished_at": now, "reason": result.reason}
-    require(change_job(on, holder, JobState.RUNNING, **done))
-    if job_state != JobState.SUCCEEDED and held.spec.protocol.replicates > 1:
+    transitions.require(transitions.change_job(on, holder, contracts.JobState.RUNNING, **done))
+    if job_state != contracts.JobState.SUCCEEDED and held.spec.protocol.replicates > 1:
         reason = f"Replicate {held.spec.replicate} {job_state}."
         with session_on(on) as session:
             groups.end(session, held.origin.group_id, reason, now)
     return True
 
 
-def check_result(spec: JobSpec, result: Result) -> None:
+def check_result(spec: contracts.JobSpec, result: contracts.Result) -> None:
     """Refuse a result that is not of this job's case or contradicts itself.
 
     Raises:
@@ -177,7 +161,7 @@ def check_result(spec: JobSpec, result: Result) -> None:
         raise Invalid("The result is of another case than the job's; post it to its own job.")
     if asked.preset not in ("auto", case.preset):
         raise Invalid("The result is of another preset than the job's; post it to its own job.")
-    if result.status is Status.OK and case.preset == "auto":
+    if result.status is contracts.Status.OK and case.preset == "auto":
         raise Invalid("The result does not name the preset that was measured, `full` or `tiny`.")
     if len(result.replicates) > 1 and spec.protocol.replicates > 1:
         raise Invalid("The result is of several replicates; each is a job and has its own result.")
@@ -189,7 +173,7 @@ def check_result(spec: JobSpec, result: Result) -> None:
     check_time("measured_at", result.measured_at)
 
 
-def _contradictions(spec: JobSpec, result: Result) -> Iterator[str]:
+def _contradictions(spec: contracts.JobSpec, result: contracts.Result) -> Iterator[str]:
     """Yield the sides whose numbers are of other versions than their revision names."""
     sides = [(spec.revision, result)]
     if spec.duet is not None and result.baseline is not None:
@@ -199,7 +183,7 @@ def _contradictions(spec: JobSpec, result: Result) -> Iterator[str]:
             yield why
 
 
-def check_size(spec: JobSpec, result: Result, document: bytes) -> None:
+def check_size(spec: contracts.JobSpec, result: contracts.Result, document: bytes) -> None:
     """Refuse a result that is larger than whoever reads it later should pay for.
 
     Args:
@@ -210,7 +194,7 @@ def check_size(spec: JobSpec, result: Result, document: bytes) -> None:
     Raises:
         Invalid: it says in one sentence how large it is, and what is allowed.
     """
-    if too_large := excess(result, document, spec.protocol.replicates):
+    if too_large := contracts.excess(result, document, spec.protocol.replicates):
         raise Invalid(f"The result is too large. {too_large}")
 
 
@@ -240,18 +224,22 @@ def release(session: Session, holder: Holder, reason: str, now: datetime) -> Non
     Raises:
         Fenced: the attempt is over.
     """
-    ending = {"state": AttemptState.REJECTED, "ended_at": now, "reason": reason}
-    if not change_attempt(session, holder, *LIVE, **ending):
-        raise Fenced(OVER)
-    if not cancel_held(session, holder, now):
-        require(groups.requeue(session, holder, now))
+    ending = {"state": contracts.AttemptState.REJECTED, "ended_at": now, "reason": reason}
+    if not transitions.change_attempt(session, holder, *transitions.LIVE, **ending):
+        raise Fenced(transitions.OVER)
+    if not transitions.cancel_held(session, holder, now):
+        transitions.require(groups.requeue(session, holder, now))
 
 
 def _start_if_granted(on: Runner, holder: Holder, now: datetime, **more: object) -> bool:
-    started = {"state": AttemptState.STARTED, "started_at": now, **more}
-    if not change_attempt(on, holder, AttemptState.GRANTED, **started):
+    started = {"state": contracts.AttemptState.STARTED, "started_at": now, **more}
+    if not transitions.change_attempt(on, holder, contracts.AttemptState.GRANTED, **started):
         return False
-    require(change_job(on, holder, JobState.LEASED, state=JobState.RUNNING))
+    transitions.require(
+        transitions.change_job(
+            on, holder, contracts.JobState.LEASED, state=contracts.JobState.RUNNING
+        )
+    )
     return True
 
 
@@ -262,10 +250,10 @@ def _held(on: Runner, holder: Holder) -> Held:
         raise NotFound("There is no such attempt; GET /api/v1/jobs/{id} lists a job's attempts.")
     secret, worker, state, spec, revision, group_id, project, comparison_id = rows[0]
     if not hmac.compare_digest(secret.encode(), holder.secret.encode()):
-        raise Fenced(OVER)
+        raise Fenced(transitions.OVER)
     if holder.worker not in (None, worker):
-        raise Fenced(OVER)
-    made = JobSpec.model_validate(spec)
+        raise Fenced(transitions.OVER)
+    made = contracts.JobSpec.model_validate(spec)
     origin = Origin(
         job_id=holder.job_id,
         attempt=holder.number,

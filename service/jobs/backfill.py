@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, exists, func, literal, select, update
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import FINAL_STATES, Case, JobSpec, JobState, ListedCommit
+from benchmarks import contracts
 from service.database.session import alone, rows
 from service.errors import Invalid, ServiceError
 from service.history.change_ends import doubtful_end, ends_of
@@ -71,11 +71,11 @@ class Gap:
     worker: str
     schedule: str
     project: str
-    like: JobSpec
+    like: contracts.JobSpec
     """Spec of the job that measured the bad one."""
     confirmed: frozenset[str] = frozenset()
     """Revisions that the finding's confirmation measured side by side."""
-    cases: dict[str, Case] = field(default_factory=dict)
+    cases: dict[str, contracts.Case] = field(default_factory=dict)
     """Those whose level changed, by key."""
     changes: list[tuple[str, ChangeRow]] = field(default_factory=list)
     """The changes, each with the key of its case."""
@@ -123,11 +123,11 @@ def _slot_is_near(session: Session, now: datetime) -> bool:
 
 
 def _make_way(session: Session, now: datetime) -> None:
-    query = select(Job.id).join(Submission).where(_OWN, Job.state == JobState.QUEUED)
+    query = select(Job.id).join(Submission).where(_OWN, Job.state == contracts.JobState.QUEUED)
     waiting = session.scalars(query).all()
     for job_id in waiting:
         expiry.cancel(session, job_id, now)
-    cancelled = update(Job).where(Job.id.in_(waiting), Job.state == JobState.CANCELLED)
+    cancelled = update(Job).where(Job.id.in_(waiting), Job.state == contracts.JobState.CANCELLED)
     rows(session, cancelled.values(reason=MADE_WAY))
 
 
@@ -143,7 +143,7 @@ def _idle(now: datetime) -> Select[str]:
     waiting = exists().where(
         Eligibility.worker == WorkerRow.name,
         Job.requires == Eligibility.requires,
-        Job.state == JobState.QUEUED,
+        Job.state == contracts.JobState.QUEUED,
     )
     bisects = exists().where(
         BisectionRow.state == BisectionState.RUNNING,
@@ -158,7 +158,7 @@ def _idle(now: datetime) -> Select[str]:
 def _spent_since(session: Session, since: datetime) -> int:
     """Count the jobs of a day; what made way for a schedule took no time."""
     made = select(func.count()).select_from(Job).join(Submission)
-    counted = _OWN, Submission.created_at > since, Job.state != JobState.CANCELLED
+    counted = _OWN, Submission.created_at > since, Job.state != contracts.JobState.CANCELLED
     return session.execute(made.where(*counted)).scalar_one()
 
 
@@ -189,7 +189,7 @@ def _gaps(session: Session) -> Sequence[Gap]:
     )
     gaps: dict[tuple[str, ...], Gap] = {}
     for change, finding, worker, spec, made in session.execute(query):
-        like, ends = JobSpec.model_validate(spec), ends_of(session, change)
+        like, ends = contracts.JobSpec.model_validate(spec), ends_of(session, change)
         how = json.dumps([spec["protocol"], spec["requires"]], sort_keys=True)
         confirmed = frozenset({finding.last_good, finding.first_bad})
         new = Gap(*ends, worker, known[made.source], made.project, like, confirmed)
@@ -201,7 +201,7 @@ def _gaps(session: Session) -> Sequence[Gap]:
 
 def _between(
     session: Session, gap: Gap, now: datetime, here: Sequence[WorkerRow]
-) -> list[ListedCommit] | None:
+) -> list[contracts.ListedCommit] | None:
     """The commits between, none if nobody lists them; None while they are not known."""
     row = session.get(CommitRangeRow, (gap.good, gap.bad))
     if row is None:
@@ -213,7 +213,7 @@ def _between(
     return None if awaited else commit_ranges.commits_of(row)[:-1]
 
 
-def _tried(session: Session, gap: Gap, known: Sequence[ListedCommit]) -> set[str] | None:
+def _tried(session: Session, gap: Gap, known: Sequence[contracts.ListedCommit]) -> set[str] | None:
     """The commits that were measured, or could not be; None while that is not known of one.
 
     A commit whose jobs a person cancelled is not tried again; one that made way for a slot is, and
@@ -229,14 +229,14 @@ def _tried(session: Session, gap: Gap, known: Sequence[ListedCommit]) -> set[str
     query = select(*columns).where(Job.revision.in_(names), *alike, ~compared)
     groups: Mapping[tuple[str, str], set[str]] = defaultdict(set)
     for revision, group_id, state, reason in session.execute(query):
-        if state not in FINAL_STATES:
+        if state not in contracts.FINAL_STATES:
             return None
         groups[revision, group_id].add(reason)
     return {key[0] for key, reasons in groups.items() if MADE_WAY not in reasons}
 
 
 def _median(
-    known: Sequence[ListedCommit], tried: Collection[str], built: Collection[str]
+    known: Sequence[contracts.ListedCommit], tried: Collection[str], built: Collection[str]
 ) -> int | None:
     """The place nearest to the middle that was not tried and that the worker builds."""
     open_ = [
@@ -250,7 +250,7 @@ def _submit_end(
     session: Session, gap: Gap, built: Collection[str], left: int, now: datetime
 ) -> str | None:
     """Submit an end of a gap again, if single measurements put a change there."""
-    doubted: dict[str, dict[str, Case]] = defaultdict(dict)
+    doubted: dict[str, dict[str, contracts.Case]] = defaultdict(dict)
     for key, change in gap.changes:
         if end := doubtful_end(session, change, (gap.good, gap.bad), gap.confirmed):
             doubted[end][key] = gap.cases[key]
@@ -267,7 +267,7 @@ def _times(session: Session, revision: str, cases: Collection[str]) -> int:
     return session.execute(query.where(*own)).scalar_one()
 
 
-def _facts(commit: ListedCommit) -> dict[str, Any]:
+def _facts(commit: contracts.ListedCommit) -> dict[str, Any]:
     """What is known of a commit, as fields of a request."""
     return {
         "revision": commit.commit,
@@ -312,7 +312,7 @@ def _submit_again(session: Session, chosen: Sequence[remeasure.Again], now: date
     return made
 
 
-def _as_measured(like: JobSpec, worker: str) -> dict[str, Any]:
+def _as_measured(like: contracts.JobSpec, worker: str) -> dict[str, Any]:
     """How a job was measured, as fields of a request, for one worker and after everything else."""
     return {
         "requires": like.requires | {"worker": worker},

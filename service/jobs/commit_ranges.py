@@ -26,11 +26,7 @@ PASSES_IN = timedelta(minutes=5)
 
 
 def ask(
-    session: Session,
-    good: str,
-    bad: str,
-    now: datetime,
-    here: Sequence[WorkerRow] | None = None,
+    session: Session, good: str, bad: str, now: datetime, here: Sequence[WorkerRow] | None = None
 ) -> _Range:
     """Have the commits between two revisions listed, unless they are; a failure is tried again.
 
@@ -63,11 +59,7 @@ def workers_here(session: Session, now: datetime) -> Sequence[WorkerRow]:
 
 
 def why_not(
-    session: Session,
-    good: str,
-    bad: str,
-    now: datetime,
-    here: Sequence[WorkerRow] | None = None,
+    session: Session, good: str, bad: str, now: datetime, here: Sequence[WorkerRow] | None = None
 ) -> str:
     """Say why no worker that is ``here`` lists the commits between two revisions; empty if one
     does."""

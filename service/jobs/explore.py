@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import combinations
 
@@ -14,8 +14,8 @@ from benchmarks.catalog.duration import expected_s
 from benchmarks.catalog.precision_tiers import Tier
 from benchmarks.contracts import FINAL_STATES, Case, JobState, Protocol, Purpose
 from service.analysis.exploration import MeasuredCase, plan
+from service.history import ranking
 from service.history.best import rankings
-from service.history.ranking import LATELY, Ranking
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import submit
 from service.models import Job
@@ -65,7 +65,7 @@ def explore(session: Session, request: SubmissionRequest, budget_s: float, now: 
 
 
 def _chosen(
-    group: Ranking, avoided: frozenset[str], budget_s: float
+    group: ranking.Ranking, avoided: frozenset[str], budget_s: float
 ) -> tuple[tuple[Case, ...], float]:
     measured = [MeasuredCase(one.series.case, one.point.value) for one in group.standings]
     device = group.best.comparability.get("hw.device", "")
@@ -94,24 +94,21 @@ def candidates(best: Case, device: str) -> Iterator[Case]:
     for changes in range(1, MOST_CHANGES + 1):
         for chosen in combinations(moves, changes):
             if len(dict(chosen)) == changes:
+                moved = best.model_copy(update={"axes": best.axes | dict(chosen)})
                 try:
-                    yield catalog.normalise(_moved(best, dict(chosen)), device or None)
+                    yield catalog.normalise(moved, device or None)
                 except catalog.Refused:
                     continue
 
 
-def _moved(case: Case, moves: Mapping[str, str]) -> Case:
-    return case.model_copy(update={"axes": case.axes | dict(moves)})
-
-
-def _is_for(group: Ranking, request: SubmissionRequest) -> bool:
+def _is_for(group: ranking.Ranking, request: SubmissionRequest) -> bool:
     """Return True if a group is of the request's project and of hardware that it may run on."""
     labels = _labels(group)
     met = all(labels.get(name, value) == value for name, value in request.requires.items())
     return group.best.project == (request.project or "") and met
 
 
-def _labels(group: Ranking) -> dict[str, str]:
+def _labels(group: ranking.Ranking) -> dict[str, str]:
     """Name the workers that have the hardware of a group, by the labels that each sets itself."""
     facts = group.best.comparability
     named = {"device": facts.get("hw.device"), "gpu": facts.get("hw.gpu.name")}
@@ -120,6 +117,6 @@ def _labels(group: Ranking) -> dict[str, str]:
 
 def _avoided(session: Session, project: str, now: datetime) -> frozenset[str]:
     """Find the keys of cases that wait or run already, and of those that failed lately."""
-    failed = (Job.state == JobState.FAILED) & (Job.finished_at >= now - LATELY)
+    failed = (Job.state == JobState.FAILED) & (Job.finished_at >= now - ranking.LATELY)
     query = select(Job.case_key).where(Job.project == project)
     return frozenset(session.scalars(query.where(failed | Job.state.not_in(FINAL_STATES))))

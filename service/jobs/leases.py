@@ -11,6 +11,7 @@ from sqlalchemy import Table, bindparam, insert, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, Claim, JobSpec, JobState, Lease
+from service import models
 from service.database.prepared import Prepared, Runner, session_on
 from service.database.session import insert_if_absent, new_id
 from service.errors import Conflict, NotFound
@@ -19,10 +20,9 @@ from service.jobs import candidates, eligibility, groups
 from service.jobs.candidates import NextJob
 from service.jobs.transitions import LIVE, change, change_attempt, require
 from service.jobs.types import Holder, Terms
-from service.models import Attempt, Job, LabelSet, Submission, WorkerRow
 
-_REQUIREMENTS = cast(Table, LabelSet.__table__)
-_JOBS, _ATTEMPTS = cast(Table, Job.__table__), cast(Table, Attempt.__table__)
+_REQUIREMENTS = cast(Table, models.LabelSet.__table__)
+_JOBS, _ATTEMPTS = cast(Table, models.Job.__table__), cast(Table, models.Attempt.__table__)
 _SAME = Prepared(
     select(
         _ATTEMPTS.c.worker,
@@ -38,17 +38,13 @@ _SAME = Prepared(
 
 
 def submit(
-    session: Session,
-    specs: Sequence[JobSpec],
-    submission_id: str,
-    now: datetime,
-    first: int = 0,
+    session: Session, specs: Sequence[JobSpec], submission_id: str, now: datetime, first: int = 0
 ) -> list[str]:
     """Queue the jobs of these cases, one for each replicate, and give their ids, in order.
 
     ``first`` is the first case's place in its submission, when it has others already.
     """
-    project = session.get_one(Submission, submission_id).project
+    project = session.get_one(models.Submission, submission_id).project
     required, new = _requirements(session, specs)
     first_jobs: dict[int, str] = {}
     jobs: list[dict[str, Any]] = []
@@ -98,7 +94,7 @@ def lease(on: Runner, claim: Claim, terms: Terms, now: datetime) -> Lease | None
         Conflict: another worker used this claim id.
     """
     taken = candidates.device_is_taken(on, claim.worker)  # locks before anything is changed
-    if not change(on, WorkerRow, {"name": claim.worker}, last_seen_at=now):
+    if not change(on, models.WorkerRow, {"name": claim.worker}, last_seen_at=now):
         raise NotFound("This worker is not known; introduce it: PUT /api/v1/workers/{name}")
     same = _same_lease(on, claim, terms, now)
     if same is not None:
@@ -127,7 +123,7 @@ def _grant(on: Runner, job: NextJob, claim: Claim, terms: Terms, now: datetime) 
     if not insert_if_absent(on, _ATTEMPTS, attempt, key="claim_id"):
         return None
     still = {"id": job.id, "state": JobState.QUEUED, "attempt": job.attempt}
-    require(change(on, Job, still, state=JobState.LEASED, attempt=number))
+    require(change(on, models.Job, still, state=JobState.LEASED, attempt=number))
     if job.kept_for != claim.worker and job.spec["protocol"]["replicates"] > 1:
         with session_on(on) as session:
             groups.keep(session, job.id, job.group_id, claim.worker)

@@ -231,15 +231,11 @@ def _summary(result: contracts.Result | None, metric: str) -> tuple[Summary, str
 
 
 def _speedup(stored: StoredResult, among: Iterable[StoredResult]) -> Ratio | None:
-    baseline = _baseline(stored, among)
+    baseline = _beside(stored, catalog.baseline(stored.result.case), among)
     if baseline is None or baseline.id == stored.id:
         return None
     contender, base = _point(stored), _point(baseline)
     return compare.ratio(contender, base) if contender and base else None
-
-
-def _baseline(stored: StoredResult, among: Iterable[StoredResult]) -> StoredResult | None:
-    return _beside(stored, catalog.baseline(stored.result.case), among)
 
 
 def _beside(

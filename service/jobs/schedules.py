@@ -24,7 +24,7 @@ from benchmarks.catalog import catalog, suites
 from benchmarks.contracts import pins
 from service import errors, models
 from service.database.failures import passes
-from service.database.session import insert_if_absent, now_of
+from service.database.session import found, insert_if_absent, now_of
 from service.history import revisions
 from service.jobs import heads
 from service.jobs.explore import explore
@@ -154,7 +154,7 @@ def load(session: Session, name: str) -> ScheduleView:
     Raises:
         NotFound: there is none of that name.
     """
-    return _view(_row(session, name), now_of(session))
+    return _view(found(session, models.Schedule, name), now_of(session))
 
 
 def every(session: Session) -> list[ScheduleView]:
@@ -172,7 +172,7 @@ def delete(session: Session, name: str) -> None:
     Raises:
         NotFound: there is none of that name.
     """
-    session.delete(_row(session, name))
+    session.delete(found(session, models.Schedule, name))
     session.flush()
 
 
@@ -183,7 +183,7 @@ def fire(session: Session, name: str, now: datetime) -> AcceptedSubmission:
         NotFound: there is none of that name.
         Unresolved: no worker says where its ref is.
     """
-    row = _row(session, name)
+    row = found(session, models.Schedule, name)
     request = _request(session, row, now, now)
     submitted = _submit(session, row, request, now)
     _explore(session, row, request, now)
@@ -386,13 +386,6 @@ def _first_slot(request: ScheduleRequest, now: datetime) -> datetime:
     if due_at is None:
         raise errors.Invalid("cron names a day that never comes; no slot was found in fifty years.")
     return due_at
-
-
-def _row(session: Session, name: str) -> models.Schedule:
-    row = session.get(models.Schedule, name)
-    if row is None:
-        raise errors.NotFound("There is no such schedule; GET /api/v1/schedules lists them.")
-    return row
 
 
 def _view(row: models.Schedule, now: datetime) -> ScheduleView:

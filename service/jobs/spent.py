@@ -9,24 +9,14 @@ from sqlalchemy import ColumnElement, CompoundSelect, literal, select, union_all
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import GPUS
-from service.errors import NotFound
+from service import models
+from service.database.session import found
 from service.jobs.prices import price_at
-from service.models import (
-    Attempt,
-    BisectionRow,
-    ComparisonJob,
-    ComparisonRow,
-    ConfirmationRow,
-    FindingRow,
-    FindingSeries,
-    Job,
-    WorkerRow,
-)
 from service.models.bisections import PROBES
 from service.models.confirmations import CONFIRMATIONS
 from service.schemas.costs import Price, Spent
 
-Kind = type[ComparisonRow | BisectionRow | FindingRow]
+Kind = type[models.ComparisonRow | models.BisectionRow | models.FindingRow]
 
 
 def spent(
@@ -64,9 +54,9 @@ def _held(
 ) -> Iterator[tuple[datetime, float, dict[str, str]]]:
     """When each attempt began, for how many seconds it held its worker, and that one's labels."""
     query = (
-        select(Attempt.granted_at, Attempt.ended_at, WorkerRow.labels)
-        .join(Job, Job.id == Attempt.job_id)
-        .join(WorkerRow, WorkerRow.name == Attempt.worker)
+        select(models.Attempt.granted_at, models.Attempt.ended_at, models.WorkerRow.labels)
+        .join(models.Job, models.Job.id == models.Attempt.job_id)
+        .join(models.WorkerRow, models.WorkerRow.name == models.Attempt.worker)
         .where(*jobs)
     )
     for granted_at, ended_at, labels in session.execute(query):
@@ -81,28 +71,26 @@ def spent_on(
     Raises:
         NotFound: there is no such thing.
     """
-    if session.get(kind, name) is None:
-        listed = kind.__tablename__
-        raise NotFound(f"There is no such {listed[:-1]}; GET /api/v1/{listed} lists them.")
+    found(session, kind, name)
     which = {
-        ComparisonRow: ComparisonRow.id == name,
-        BisectionRow: ComparisonRow.source == f"{PROBES}{name}",
-        FindingRow: ComparisonRow.source.in_(_sources(name)),
+        models.ComparisonRow: models.ComparisonRow.id == name,
+        models.BisectionRow: models.ComparisonRow.source == f"{PROBES}{name}",
+        models.FindingRow: models.ComparisonRow.source.in_(_sources(name)),
     }
-    made = select(ComparisonJob.job_id).join(
-        ComparisonRow, ComparisonRow.id == ComparisonJob.comparison_id
+    made = select(models.ComparisonJob.job_id).join(
+        models.ComparisonRow, models.ComparisonRow.id == models.ComparisonJob.comparison_id
     )
-    return spent(session, prices, now, Job.id.in_(made.where(which[kind])))
+    return spent(session, prices, now, models.Job.id.in_(made.where(which[kind])))
 
 
 def _sources(finding_id: str) -> CompoundSelect[str]:
     """The sources of the comparisons that a finding led to."""
-    link, row = FindingSeries, ConfirmationRow
+    link, row = models.FindingSeries, models.ConfirmationRow
     changes = select(link.change_id).where(link.finding_id == finding_id)
     firsts = select(link.first_bad_result).where(link.finding_id == finding_id)
     again = row.change_id.in_(changes) | row.first_bad_result.in_(firsts)
-    bisected = select(literal(PROBES) + BisectionRow.id)
+    bisected = select(literal(PROBES) + models.BisectionRow.id)
     return union_all(
         select(literal(CONFIRMATIONS) + row.id).where(again),
-        bisected.where(BisectionRow.finding_id == finding_id),
+        bisected.where(models.BisectionRow.finding_id == finding_id),
     )

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import FINAL_STATES, JobState, leading
 from service import models
 from service.database import paging
-from service.errors import NotFound
+from service.database.session import found
 from service.jobs.submit import AcceptedSubmission
 from service.jobs.views import jobs_of
 from service.schemas.jobs import SubmissionSummary, SubmissionView, Submitted
@@ -22,9 +22,7 @@ def load_submission(session: Session, submission_id: str) -> SubmissionView:
     Raises:
         NotFound: there is no such submission.
     """
-    row = session.get(models.Submission, submission_id)
-    if row is None:
-        raise NotFound("There is no such submission; GET /api/v1/submissions lists them.")
+    row = found(session, models.Submission, submission_id)
     summary = _summaries(session, [row])[0]
     return SubmissionView(**summary.model_dump(), jobs=jobs_of(session, submission_id))
 

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import JobSpec, Progress
 from service.database import paging
 from service.database.paging import Page
-from service.errors import NotFound
+from service.database.session import found, pairs
 from service.models import Attempt, Job, ResultRow
 from service.schemas.jobs import AttemptView, JobView
 
@@ -22,11 +22,7 @@ def load_job(session: Session, job_id: str) -> JobView:
     Raises:
         NotFound: there is no such job.
     """
-    query = select(Job).where(Job.id == job_id).execution_options(populate_existing=True)
-    row = session.scalars(query).first()
-    if row is None:
-        raise NotFound("There is no such job; GET /api/v1/jobs lists them.")
-    return views(session, [row])[0]
+    return views(session, [found(session, Job, job_id, populate_existing=True)])[0]
 
 
 def list_jobs(
@@ -51,16 +47,14 @@ def views(session: Session, rows: Sequence[Job]) -> list[JobView]:
     attempts: dict[str, list[AttemptView]] = {job_id: [] for job_id in ids}
     query = select(Attempt).where(Attempt.job_id.in_(ids)).order_by(Attempt.number)
     for attempt in session.scalars(query.execution_options(populate_existing=True)):
-        attempts[attempt.job_id].append(_attempt(attempt))
+        attempts[attempt.job_id].append(
+            AttemptView.of(attempt, progress=_progress(attempt.progress))
+        )
     counted = select(ResultRow.job_id, ResultRow.id).where(
         ResultRow.job_id.in_(ids), ResultRow.counted
     )
-    result_ids = {job_id: result_id for job_id, result_id in session.execute(counted)}  # noqa: C416
+    result_ids = pairs(session, counted)
     return [_job(row, attempts[row.id], result_ids.get(row.id)) for row in rows]
-
-
-def _attempt(row: Attempt) -> AttemptView:
-    return AttemptView.of(row, progress=_progress(row.progress))
 
 
 def _progress(stored: object) -> Progress | None:

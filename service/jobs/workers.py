@@ -1,4 +1,4 @@
-"""Workers that have introduced themselves."""
+"""Workers that have introduced themselves; tells other programs of those that are lost, or back."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from sqlalchemy import Table, select
+from sqlalchemy import Table, func, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FOLDER, Worker, meets
-from service.database.session import insert_if_absent
+from service.database.session import alone, found, insert_if_absent
 from service.errors import Conflict, NotFound
 from service.jobs import commit_ranges, eligibility, heads
-from service.models import WorkerRow
+from service.models import EventKind, OutboxEvent, WorkerRow
 from service.models.project_filter import revisions_seen
+from service.outbox import events
 from service.schemas.jobs import Drain, IntroducedWorker, WorkerView
+from service.wording import formats
 
 _WORKERS = cast(Table, WorkerRow.__table__)
 _DEVICES = {"cuda", "cpu"}
@@ -25,6 +27,9 @@ still take what is queued now; one that has been away for longer says nothing of
 
 PRESENT = timedelta(minutes=1)
 """A worker that waits for a job, or has one, is heard of at least every half minute."""
+SILENCE = timedelta(minutes=15)
+"""After which a worker is lost. One that lives is heard of at least every half minute; within this
+time it is started again, and its machine too."""
 
 
 def introduce(session: Session, worker: Worker, now: datetime) -> IntroducedWorker:
@@ -108,10 +113,7 @@ def resume(session: Session, name: str) -> WorkerView:
 
 def _locked(session: Session, name: str) -> WorkerRow:
     eligibility.lock_pairs(session)
-    row = session.get(WorkerRow, name, with_for_update=True)
-    if row is None:
-        raise NotFound("There is no such worker; GET /api/v1/workers lists them.")
-    return row
+    return found(session, WorkerRow, name, with_for_update=True)
 
 
 def _given_jobs(session: Session, row: WorkerRow) -> WorkerView:
@@ -154,3 +156,39 @@ def _view(session: Session, row: WorkerRow) -> WorkerView:
         targets=row.targets or {},
         drain=drain_of(row),
     )
+
+
+def watch_presence(session: Session, now: datetime, *, heard: bool = True) -> None:
+    """Write an event for each worker that was seen within a day and is silent, or is back.
+
+    Each is told once; one that is drained may be off. While this service could not hear workers for
+    long enough (not ``heard``), none is lost.
+    """
+    alone(session, "presence")
+    lost = _told_as_lost(session)
+    for row in session.scalars(select(WorkerRow).where(WorkerRow.last_seen_at > now - LATELY)):
+        silent = row.last_seen_at < now - SILENCE
+        if silent and heard and row.drained_at is None and row.name not in lost:
+            _tell(session, EventKind.WORKER_LOST, row, "was last heard of", now)
+        elif not silent and row.name in lost:
+            _tell(session, EventKind.WORKER_BACK, row, "is heard of again, last", now)
+
+
+def _told_as_lost(session: Session) -> set[str]:
+    """Names of the workers of which it was last told that they are lost."""
+    kinds = EventKind.WORKER_LOST, EventKind.WORKER_BACK
+    newest = (
+        select(func.max(OutboxEvent.id))
+        .where(OutboxEvent.kind.in_(kinds))
+        .group_by(OutboxEvent.subject)
+    )
+    told = OutboxEvent.id.in_(newest), OutboxEvent.kind == EventKind.WORKER_LOST
+    return set(session.scalars(select(OutboxEvent.subject).where(*told)))
+
+
+def _tell(session: Session, kind: EventKind, row: WorkerRow, what: str, now: datetime) -> None:
+    at = formats.moment(row.last_seen_at)
+    device = row.labels.get("gpu", row.labels.get("device", ""))
+    sentence = f"Worker {row.name}{device and f' ({device})'} {what} at {at}."
+    headline = f"Worker {row.name} {what} {formats.ago(row.last_seen_at, now)}"
+    events.write(session, events.News(kind, headline, sentence, row.name), now)

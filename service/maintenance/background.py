@@ -17,7 +17,7 @@ from benchmarks.die_with_parent import tied
 from service import comparisons
 from service.comparisons import bisection
 from service.database.session import Database, now_of
-from service.jobs import backfill, expiry, presence, schedules, types
+from service.jobs import backfill, expiry, schedules, types, workers
 from service.jobs.types import Terms
 from service.outbox import couriers, deliveries
 from service.outbox.sinks import NOBODY, Sinks
@@ -140,9 +140,9 @@ class Background:
 
     def _watch_workers(self) -> None:
         """Tell of workers that are lost or back; whom nobody could hear is not lost."""
-        heard = time.monotonic() - self._hears_since_s > presence.SILENCE.total_seconds()
+        heard = time.monotonic() - self._hears_since_s > workers.SILENCE.total_seconds()
         with self._database.writing() as session:
-            presence.watch(session, now_of(session), heard=heard)
+            workers.watch_presence(session, now_of(session), heard=heard)
 
     def _sweep(self) -> None:
         deaf, self._deaf = self._deaf, True  # if this fails, no heartbeat was heard either

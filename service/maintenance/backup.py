@@ -22,7 +22,7 @@ from service.database.engine import make_engine, parse
 from service.database.failures import explain
 from service.database.migrate import version_of
 from service.errors import DatabaseUnavailable
-from service.history.artifacts.folder import FolderStore
+from service.history.artifacts.folder import FolderStore, sync
 
 _MAGIC = b"SQLite format 3\0"
 _WRITE_AHEAD = ("-wal", "-shm", "-journal")
@@ -122,9 +122,9 @@ def _draft(to: Path) -> Iterator[Path]:
             raise BackupRefused(f"{to} exists already; nothing is overwritten.")
         to.parent.mkdir(parents=True, exist_ok=True)
         yield draft
-        _sync(draft)
+        sync(draft)
         _name(draft, to)
-        _sync(to.parent)
+        sync(to.parent)
     except FileExistsError:
         raise BackupRefused(f"{to} exists already; nothing is overwritten.") from None
     except OSError as error:
@@ -153,14 +153,6 @@ def _name(draft: Path, to: Path) -> None:
         except OSError:
             to.unlink()
             raise
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _file(url: URL) -> Path:

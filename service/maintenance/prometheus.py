@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import AttemptState, JobState
 from service.findings import ACTIVE
 from service.history.queries import newest_of
-from service.jobs.workers import LATELY, PRESENT
+from service.jobs import workers
 from service.models import (
     Attempt,
     DeliveryRow,
@@ -121,11 +121,11 @@ class ServiceCollector(Collector):
         slow = set(self._session.scalars(bad))
         counts = dict.fromkeys(("well", "ill", "away", "drained"), 0)
         own = WorkerRow.name, WorkerRow.last_seen_at, WorkerRow.warnings, WorkerRow.drained_at
-        query = select(*own).where(WorkerRow.last_seen_at > self._now - LATELY)
+        query = select(*own).where(WorkerRow.last_seen_at > self._now - workers.LATELY)
         for one in self._session.execute(query):
             if one.drained_at is not None:
                 counts["drained"] += 1
-            elif one.last_seen_at <= self._now - PRESENT:
+            elif one.last_seen_at <= self._now - workers.PRESENT:
                 counts["away"] += 1
             else:
                 counts["ill" if one.warnings or one.name in slow else "well"] += 1

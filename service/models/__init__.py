@@ -4,7 +4,7 @@ from service.models.access import AuditEvent, BrowserSession, EnrolmentRow, Toke
 from service.models.annotations import AnnotationRow
 from service.models.bisections import BisectionRow
 from service.models.changes import AnalysisRow, ChangeRow, Exclusion, PendingAnalysis, SettledWindow
-from service.models.columns import NAMING, Base, ProjectOwned, UtcDateTime
+from service.models.columns import Base, ProjectOwned, UtcDateTime
 from service.models.comparisons import ComparisonJob, ComparisonRow
 from service.models.confirmations import ConfirmationRow, ConfirmationState
 from service.models.events import JobEvent
@@ -38,7 +38,6 @@ from service.schemas.findings import FindingState
 from service.schemas.outbox import DeliveryState, EventKind
 
 __all__ = [
-    "NAMING",
     "AnalysisRow",
     "AnnotationRow",
     "ArtifactRow",

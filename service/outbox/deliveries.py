@@ -137,12 +137,8 @@ def again(session: Session, delivery_id: str, now: datetime) -> None:
         NotFound: there is no such delivery.
         Conflict: it is not dead.
     """
-    own = DeliveryRow
-    dead = own.id == delivery_id, own.state == DeliveryState.DEAD
     values = {"state": DeliveryState.WAITING, "attempts": 0, "due_at": now}
-    if not rows(session, update(own).where(*dead).values(values)):
-        state = load(session, delivery_id).state
-        raise Conflict(f"A delivery that is {state} is not sent again.")
+    _change_dead(session, delivery_id, values, "sent again")
 
 
 def dismiss(session: Session, delivery_id: str) -> None:
@@ -152,11 +148,15 @@ def dismiss(session: Session, delivery_id: str) -> None:
         NotFound: there is no such delivery.
         Conflict: it is not dead.
     """
+    _change_dead(session, delivery_id, {"state": DeliveryState.DISMISSED}, "dismissed")
+
+
+def _change_dead(session: Session, delivery_id: str, values: dict[str, object], what: str) -> None:
     own = DeliveryRow
     dead = own.id == delivery_id, own.state == DeliveryState.DEAD
-    if not rows(session, update(own).where(*dead).values(state=DeliveryState.DISMISSED)):
+    if not rows(session, update(own).where(*dead).values(values)):
         state = load(session, delivery_id).state
-        raise Conflict(f"A delivery that is {state} is not dismissed.")
+        raise Conflict(f"A delivery that is {state} is not {what}.")
 
 
 def remove_old(session: Session, now: datetime) -> None:

@@ -117,11 +117,7 @@ async def _send(
 
 
 async def _try_each(
-    client: httpx2.AsyncClient,
-    method: str,
-    url: httpx2.URL,
-    addresses: list[str],
-    message: Message,
+    client: httpx2.AsyncClient, method: str, url: httpx2.URL, addresses: list[str], message: Message
 ) -> httpx2.Response:
     """Send to the first of the checked addresses that takes a connection, and to no other."""
     headers = message.headers | {"Host": url.netloc.decode("ascii")}

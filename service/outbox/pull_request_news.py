@@ -11,9 +11,9 @@ from benchmarks.contracts import is_commit
 from service import models
 from service.analysis.statement import read
 from service.outbox.events import noun_of
+from service.schemas import findings as schemas
 from service.schemas.bisections import BisectionOutcome, BisectionRequest, BisectionState
 from service.schemas.comparisons import ComparisonRequest, ComparisonState
-from service.schemas.findings import Cause, Certainty, FindingKind, FindingState
 from service.schemas.gate import DecisionView
 from service.wording.pull_request import ShownFinding, ShownGate
 from service.wording.statements import headline_of, say, worded
@@ -70,9 +70,9 @@ def finding_of(session: Session, event: models.OutboxEvent) -> str | None:
 def shown_finding(session: Session, finding_id: str, address: str) -> ShownFinding | None:
     """A confirmed regression of the code that one commit made; None if it is none."""
     row = session.get(models.FindingRow, finding_id)
-    if row is None or row.kind != FindingKind.REGRESSION or row.cause != Cause.CODE:
+    if row is None or row.kind != schemas.FindingKind.REGRESSION or row.cause != schemas.Cause.CODE:
         return None
-    if row.certainty != Certainty.CONFIRMED or (commit := _commit(session, row)) is None:
+    if row.certainty != schemas.Certainty.CONFIRMED or (commit := _commit(session, row)) is None:
         return None
     case_key = session.scalars(
         select(models.SeriesRow.case_key)
@@ -81,7 +81,7 @@ def shown_finding(session: Session, finding_id: str, address: str) -> ShownFindi
         .order_by(models.FindingSeries.place)
     ).first()
     says = read(row.says)
-    is_open = row.state in (FindingState.OPEN, FindingState.ACKNOWLEDGED)
+    is_open = row.state in (schemas.FindingState.OPEN, schemas.FindingState.ACKNOWLEDGED)
     return ShownFinding(
         "open" if is_open else row.state,
         headline_of(says),

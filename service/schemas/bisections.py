@@ -8,18 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, FiniteFloat, model_validator
 
-from benchmarks.contracts import (
-    MOST_COMMITS,
-    Case,
-    CommitRange,
-    Contract,
-    Id,
-    Labels,
-    Line,
-    Name,
-    Protocol,
-    Revision,
-)
+from benchmarks import contracts
 from service.schemas.document import Document
 from service.schemas.jobs import Source
 from service.schemas.policy import THROUGHPUT
@@ -65,42 +54,42 @@ BLAMED = (BisectionOutcome.CULPRIT, BisectionOutcome.RANGE)
 """Outcomes that name a commit, or several."""
 
 
-class RangeCommit(Contract):
+class RangeCommit(contracts.Contract):
     """One commit of the range."""
 
-    revision: Revision
-    author: Line = ""
-    title: Line = ""
+    revision: contracts.Revision
+    author: contracts.Line = ""
+    title: contracts.Line = ""
 
 
-class BisectionRequest(Contract):
+class BisectionRequest(contracts.Contract):
     """What lies between a good end and a bad end, to be bisected in one case or for a finding."""
 
-    commits: Annotated[tuple[RangeCommit, ...], Field(max_length=MOST_COMMITS + 1)] = ()
+    commits: Annotated[tuple[RangeCommit, ...], Field(max_length=contracts.MOST_COMMITS + 1)] = ()
     """Along first parents, the oldest first: the good end, and each commit after it. Without them a
     worker that builds both ends lists what lies between."""
-    ends: CommitRange | None = None
+    ends: contracts.CommitRange | None = None
     """Both ends, where no finding and no commits tell them."""
-    finding: Id | None = None
+    finding: contracts.Id | None = None
     """What to explain; it tells the case, the metric, and how large the change is."""
-    case: Case | None = None
+    case: contracts.Case | None = None
     """The case, where no finding tells it; the bad end is then worse."""
-    metric: Name = THROUGHPUT
+    metric: contracts.Name = THROUGHPUT
     """The metric, where no finding tells it."""
     most_processes: Annotated[int, Field(strict=True, ge=6, le=1_000)] = 80
     """The budget: two for each pair. What is open then is undecided."""
-    requires: Labels = Field(default_factory=dict)
+    requires: contracts.Labels = Field(default_factory=dict)
     """Labels that the worker must have."""
-    worker: Name | None = None
+    worker: contracts.Name | None = None
     """The worker that measures all pairs; without it one that is there and has little to do."""
-    protocol: Protocol | None = None
+    protocol: contracts.Protocol | None = None
     """How to measure; without it as the finding's result was, or the default. Timing alone."""
     priority: Annotated[int, Field(strict=True, ge=-100, le=100)] = 5
     """Before the history's jobs, and after those of gates."""
     timeout_s: Annotated[FiniteFloat, Field(strict=True, gt=0, le=86_400)] = 1_800.0
     """Of one pair."""
     source: Source = "api"
-    project: Name | None = None
+    project: contracts.Name | None = None
     """Whose it is; without it that of the token, or none."""
 
     @model_validator(mode="after")

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, FiniteFloat, model_validator
 
-from benchmarks.contracts import Case, Contract, Flag, Labels, Name, Protocol, Revision
+from benchmarks import contracts
 from service.schemas.document import Document
 from service.schemas.gate import CaseForecast, DecisionView, Outcome
 from service.schemas.jobs import Source
@@ -24,28 +24,28 @@ class ComparisonState(StrEnum):
     CANCELLED = "cancelled"
 
 
-class ComparisonRequest(Contract):
+class ComparisonRequest(contracts.Contract):
     """A baseline and a contender, to be measured in turn until a decision stands; each case on one
     device."""
 
-    baseline: Revision
-    contender: Revision
-    suite: Name | None = None
-    case: Case | None = None
-    cases: Annotated[tuple[Case, ...], Field(max_length=100)] = ()
+    baseline: contracts.Revision
+    contender: contracts.Revision
+    suite: contracts.Name | None = None
+    case: contracts.Case | None = None
+    cases: Annotated[tuple[contracts.Case, ...], Field(max_length=100)] = ()
     policy: Policy = Policy()
     budget_s: Annotated[FiniteFloat, Field(strict=True, ge=1, le=7 * 86_400)] = 1_200.0
     """Wall clock from the start, waiting included; what is open then is inconclusive."""
-    requires: Labels = Field(default_factory=dict)
+    requires: contracts.Labels = Field(default_factory=dict)
     """Labels that the worker must have."""
-    worker: Name | None = None
+    worker: contracts.Name | None = None
     """The worker that measures all; without it one that is there and has little to do, and for more
     cases idle ones with such a GPU."""
-    avoid: Annotated[tuple[Name, ...], Field(max_length=100)] = ()
+    avoid: Annotated[tuple[contracts.Name, ...], Field(max_length=100)] = ()
     """Workers that must not be chosen."""
-    protocol: Protocol | None = None
+    protocol: contracts.Protocol | None = None
     """How to measure; without it the suite's way, or the default. Always one process a job."""
-    duet: Flag = True
+    duet: contracts.Flag = True
     """Measure both sides in turn within one job, where the limits allow it; else one process after
     the other, each with the device to itself."""
     probe: Annotated[int, Field(strict=True, ge=0, le=100_000)] | None = None
@@ -57,7 +57,7 @@ class ComparisonRequest(Contract):
     """Of one process."""
     source: Source = "api"
     """Who asked: ``api``, ``gate``, or what a part of the service calls itself."""
-    project: Name | None = None
+    project: contracts.Name | None = None
     """Whose it is; without it that of the token, or none."""
     pull_request: PullRequest | None = None
     """The pull request that is told of it, where a sink may write to its repository."""

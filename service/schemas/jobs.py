@@ -7,16 +7,7 @@ from typing import Annotated, Generic, TypeVar
 
 from pydantic import Field
 
-from benchmarks.contracts import (
-    AttemptState,
-    Case,
-    CommitRange,
-    JobState,
-    Progress,
-    Purpose,
-    Worded,
-    leading,
-)
+from benchmarks import contracts
 from service.schemas.document import Document
 
 T = TypeVar("T")
@@ -34,13 +25,13 @@ class AttemptView(Document):
 
     number: int
     worker: str
-    state: AttemptState
+    state: contracts.AttemptState
     granted_at: datetime
     started_at: datetime | None
     lease_expires_at: datetime
     ended_at: datetime | None
     reason: str
-    progress: Progress | None
+    progress: contracts.Progress | None
     log_tail: str | None
     """The end of its child's log so far; null once there is a result, which has it."""
 
@@ -57,13 +48,13 @@ class JobView(Document):
     replicate: int
     replicates: int
     """It is replicate 1, 2, ... of so many."""
-    case: Case
+    case: contracts.Case
     project: str
     """Empty: it belongs to none."""
     revision: str
     suite: str | None
-    purpose: Purpose
-    state: JobState
+    purpose: contracts.Purpose
+    state: contracts.JobState
     attempt: int
     """Number of the latest attempt; 0 before the first."""
     lost_attempts: int
@@ -86,7 +77,7 @@ class JobView(Document):
         return self.attempts[-1].worker if self.attempts else None
 
     @property
-    def progress(self) -> Progress | None:
+    def progress(self) -> contracts.Progress | None:
         """The progress of the last attempt, if there was one."""
         return self.attempts[-1].progress if self.attempts else None
 
@@ -123,7 +114,9 @@ class SubmissionView(SubmissionSummary):
         groups: dict[str, list[JobView]] = {}
         for job in self.jobs:
             groups.setdefault(job.group_id, []).append(job)
-        states = {name: leading(job.state for job in jobs) for name, jobs in groups.items()}
+        states = {
+            name: contracts.leading(job.state for job in jobs) for name, jobs in groups.items()
+        }
         return tuple(
             next(job for job in jobs if job.state is states[name]) for name, jobs in groups.items()
         )
@@ -168,7 +161,7 @@ class WorkerView(Document):
 class IntroducedWorker(WorkerView):
     """A worker as the service knows it by now, and what it is asked for."""
 
-    list_range: CommitRange | None
+    list_range: contracts.CommitRange | None
     """Two revisions that it builds: its next introduction is to list what lies between them."""
 
 
@@ -196,7 +189,7 @@ class ScheduleView(Document):
 Source = Annotated[
     str,
     Field(pattern=r"^[a-z0-9][a-z0-9_.:-]{0,63}$"),
-    Worded(
+    contracts.Worded(
         "must be 1 to 64 of the characters a-z, 0-9, '_', '.', ':' and '-', the first a letter or "
         "digit"
     ),

@@ -6,12 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from benchmarks.contracts.pins import pins_of
-from service.schemas.bisections import (
-    BisectedCommit,
-    BisectionOutcome,
-    BisectionStage,
-    RangeCommit,
-)
+from service.schemas import bisections as schemas
 from service.wording import formats
 
 WHOLE = 0.75
@@ -29,12 +24,12 @@ def listing_words(revision: str) -> str:
 
 
 def outcome_words(
-    outcome: BisectionOutcome,
-    named: Sequence[RangeCommit],
+    outcome: schemas.BisectionOutcome,
+    named: Sequence[schemas.RangeCommit],
     probability: float,
     share: float | None,
     processes: int,
-    others: Sequence[tuple[Sequence[RangeCommit], float]] = (),
+    others: Sequence[tuple[Sequence[schemas.RangeCommit], float]] = (),
     noun: str = "commit",
 ) -> str:
     """Say how a bisection ended, with the commits that it names, its probability and its cost.
@@ -44,21 +39,21 @@ def outcome_words(
     told = f" Probability {probably(probability)}, {processes} processes."
     rest = "" if share is None or (share >= WHOLE and not others) else _rest(share, others, noun)
     match outcome:
-        case BisectionOutcome.CULPRIT:
+        case schemas.BisectionOutcome.CULPRIT:
             return f"{commit_words(named[-1])} changed it.{rest}{told}"
-        case BisectionOutcome.RANGE:
+        case schemas.BisectionOutcome.RANGE:
             count = formats.counted(len(named), noun)
             return (
                 f"One of {count} changed it, up to {commit_words(named[-1])}; those between "
                 f"cannot be measured.{rest if others else ''}{told}"
             )
-        case BisectionOutcome.ENVIRONMENT:
+        case schemas.BisectionOutcome.ENVIRONMENT:
             return f"The ends do not differ today: no {noun} between them changed it.{told}"
-        case BisectionOutcome.NOT_REPRODUCED:
+        case schemas.BisectionOutcome.NOT_REPRODUCED:
             return f"Both ends are as fast today as before the change: it is gone.{told}"
-        case BisectionOutcome.UNDECIDED if named:
+        case schemas.BisectionOutcome.UNDECIDED if named:
             return f"Nothing is sure. {commit_words(named[-1])} is the likeliest.{told}"
-        case BisectionOutcome.UNDECIDED:
+        case schemas.BisectionOutcome.UNDECIDED:
             return f"Nothing is known after {processes} processes."
 
 
@@ -67,14 +62,16 @@ def probably(probability: float) -> str:
     return f"{min(math.floor(1_000 * probability) / 10, 99.9):.1f}{formats.NBSP}%"
 
 
-def _rest(share: float, others: Sequence[tuple[Sequence[RangeCommit], float]], noun: str) -> str:
+def _rest(
+    share: float, others: Sequence[tuple[Sequence[schemas.RangeCommit], float]], noun: str
+) -> str:
     made = f" It makes {formats.share(share)} of the change"
     if not others:
         return f"{made}: another {noun} may have made the rest."
     return "".join([made, *(f", {_made(*one)}" for one in others), "."])
 
 
-def _made(commits: Sequence[RangeCommit], share: float) -> str:
+def _made(commits: Sequence[schemas.RangeCommit], share: float) -> str:
     last = commit_words(commits[-1])
     several = f"{len(commits)} {noun_of(commits[-1].revision)}s"
     who = last if len(commits) == 1 else f"one of {several} up to {last}"
@@ -100,7 +97,7 @@ def roll_words(before: Mapping[str, str], after: Mapping[str, str], case_key: st
     return f"A dependency roll: {', '.join(told)}.{search if good != bad else ''}"
 
 
-def commit_words(commit: RangeCommit | BisectedCommit) -> str:
+def commit_words(commit: schemas.RangeCommit | schemas.BisectedCommit) -> str:
     """A commit with author and title, where they are known."""
     said = [commit.author, f'"{commit.title}"' if commit.title else ""]
     inside = ", ".join(filter(None, said))
@@ -110,15 +107,15 @@ def commit_words(commit: RangeCommit | BisectedCommit) -> str:
 
 def next_words(
     places: tuple[int, int] | None,
-    commits: Sequence[BisectedCommit],
-    stage: BisectionStage = BisectionStage.SEARCH,
+    commits: Sequence[schemas.BisectedCommit],
+    stage: schemas.BisectionStage = schemas.BisectionStage.SEARCH,
 ) -> str:
     """Say which pair is measured next; empty if none is."""
     if places is None:
         return ""
     commit, beside = (formats.revision(commits[place].revision) for place in places)
     noun = noun_of(commits[0].revision)
-    if stage is BisectionStage.REST:
+    if stage is schemas.BisectionStage.REST:
         return f"Measure {noun} {places[0]}, {commit}, beside {beside}: who made the rest?"
     if places == (len(commits) - 1, 0):
         return f"Measure the bad end {commit} beside the good end {beside}."

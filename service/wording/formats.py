@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
-from benchmarks.contracts import Direction, Efficiency, Input, Straggler, Use
+from benchmarks import contracts
 from service.schemas.gate import MetricFinding
 
 NBSP = "\u00a0"
@@ -152,7 +152,7 @@ def as_measured(by: float, low: float, high: float, *, more_is_better: bool) -> 
 
 def metric_change(metric: MetricFinding) -> tuple[str, str]:
     """Write what became of a metric of a gate, and between what."""
-    rising = metric.direction is Direction.HIGHER
+    rising = metric.direction is contracts.Direction.HIGHER
     return as_measured(metric.change, metric.low, metric.high, more_is_better=rising)
 
 
@@ -248,13 +248,13 @@ MEMORY = {
 PASSES = {"full": "with input", "synth": "without input"}
 
 
-def mfu(efficiency: Efficiency | None) -> float | None:
+def mfu(efficiency: contracts.Efficiency | None) -> float | None:
     """Share of the nominal peak with the real input pipeline; None where it is not known."""
     use = efficiency.uses.get("full") if efficiency is not None else None
     return use.mfu if use is not None else None
 
 
-def sample_cost(cost: Input) -> str:
+def sample_cost(cost: contracts.Input) -> str:
     """One line on the cost of a sample, or why it is not known."""
     if not cost.samples:
         return cost.absent
@@ -270,7 +270,7 @@ def sample_cost(cost: Input) -> str:
     return "; ".join((*parts, cost.absent) if cost.absent else parts)
 
 
-def straggler(late: Straggler) -> str:
+def straggler(late: contracts.Straggler) -> str:
     """Say which rank is late, by how much, and what equal ranks may differ by."""
     return (
         f"rank {late.rank} arrives {quantity(late.late_s, 's')} late in a step, in {late.launches} "
@@ -278,7 +278,7 @@ def straggler(late: Straggler) -> str:
     )
 
 
-def efficiency(known: Efficiency) -> str:
+def efficiency(known: contracts.Efficiency) -> str:
     """One line for a terminal: the shares of the device's rates, or why none is known."""
     use = known.uses.get("full")
     shares = efficiency_shares(use) if use is not None else []
@@ -292,7 +292,7 @@ def efficiency(known: Efficiency) -> str:
     return "; ".join(parts)
 
 
-def efficiency_shares(use: Use) -> list[tuple[str, float]]:
+def efficiency_shares(use: contracts.Use) -> list[tuple[str, float]]:
     """Return the known shares of one pass, each with its name."""
     known = {
         "of the nominal peak (MFU)": use.mfu,

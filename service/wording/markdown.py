@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from benchmarks.contracts import Case
-from service.schemas.reports import Advice, Effects, Report, Row, Summary, Term
+from service.schemas import reports as schemas
 from service.schemas.series import Ratio, RevisionChange, SeriesPoint
 from service.wording import formats
 
@@ -24,14 +24,18 @@ def escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", text)
 
 
-def report(document: Report) -> str:
+def report(document: schemas.Report) -> str:
     """The results table of a submission, then the comparison if one was asked for."""
     title = f"## {escape(document.suite or 'Cases')} at {escape(document.revision)}"
     head = ("case", "throughput", "speed-up", "limited by", "parity", "MFU", "status")
     parts = [title, table(head, (_row(row) for row in document.rows))]
-    costs = [row for row in document.rows if row.compile_cost is not None]
+    costs = [
+        f"- {_case(row.case)}: {escape(row.compile_cost.sentence)}"
+        for row in document.rows
+        if row.compile_cost is not None
+    ]
     if costs:
-        parts.append("\n".join(f"- {_case(row.case)}: {_cost(row)}" for row in costs))
+        parts.append("\n".join(costs))
     parts += [advice(part) for part in document.advice]
     if not document.finished:
         parts.append("Not finished: some cases are still to be measured.")
@@ -41,13 +45,13 @@ def report(document: Report) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def advice(suggested: Advice) -> str:
+def advice(suggested: schemas.Advice) -> str:
     """Write the suggestions for a case, one line each."""
     lines = [f"- {escape(one.sentence)}" for one in suggested.suggestions]
     return "\n".join([f"Worth a try at {_case(suggested.case)}:", "", *lines])
 
 
-def effects(estimated: Effects) -> str:
+def effects(estimated: schemas.Effects) -> str:
     """Write the effect of each factor of a design on throughput, and the limits of the estimate."""
     parts = [f"### Effects: {escape(estimated.workload)}"]
     if estimated.missing:
@@ -58,7 +62,7 @@ def effects(estimated: Effects) -> str:
     return "\n\n".join([*parts, escape(" ".join(estimated.limits))])
 
 
-def _term(term: Term) -> tuple[str, ...]:
+def _term(term: schemas.Term) -> tuple[str, ...]:
     said = "" if term.clear else "not more than noise"
     margin = f"{formats.times(term.low)} to {formats.times(term.high)}"
     return escape(term.name), escape(term.meaning), formats.times(term.ratio), margin, said
@@ -75,7 +79,7 @@ def changes(compared: Sequence[RevisionChange], baseline: str, contender: str) -
     return f"{title}\n\n{table(head, lines)}"
 
 
-def _row(row: Row) -> tuple[str, ...]:
+def _row(row: schemas.Row) -> tuple[str, ...]:
     status = row.status or row.state
     reason = f": {escape(row.reason)}" if row.reason else ""
     flags = f" ({escape(', '.join(row.flags))})" if row.flags else ""
@@ -89,10 +93,6 @@ def _row(row: Row) -> tuple[str, ...]:
         "" if row.mfu is None else formats.share(row.mfu),
         f"{escape(status)}{flags}{lost}{reason}",
     )
-
-
-def _cost(row: Row) -> str:
-    return escape(row.compile_cost.sentence) if row.compile_cost else ""
 
 
 def _change(change: RevisionChange, *, several: bool) -> tuple[str, ...]:
@@ -119,7 +119,7 @@ def _value(point: SeriesPoint | None, unit: str) -> str:
     return "" if point is None else _measured(point.value, point.low, point.high, unit)
 
 
-def _summary(summary: Summary | None, unit: str) -> str:
+def _summary(summary: schemas.Summary | None, unit: str) -> str:
     return "" if summary is None else _measured(summary.value, summary.low, summary.high, unit)
 
 

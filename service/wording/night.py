@@ -9,8 +9,8 @@ from datetime import datetime
 from html import escape as escaped
 from urllib.parse import quote
 
+from service.schemas import nights as schemas
 from service.schemas.findings import FindingKind
-from service.schemas.nights import Cost, Coverage, NightFinding, NightReport, Unmeasured
 from service.wording import device_hours, formats, markdown
 
 _CASES = 5
@@ -53,7 +53,7 @@ class Account:
     sections: tuple[Section, ...]
 
 
-def account(report: NightReport) -> Account:
+def account(report: schemas.NightReport) -> Account:
     """Put the facts of a night into words."""
     sections = {
         "Changed": [*map(_finding, report.changed), *_false_alarms(report)],
@@ -75,13 +75,13 @@ def account(report: NightReport) -> Account:
     )
 
 
-def path_of(report: NightReport) -> str:
+def path_of(report: schemas.NightReport) -> str:
     """The page of a night."""
     page = f"/nights/{report.night}"
     return page if report.project is None else f"{page}?project={quote(report.project)}"
 
 
-def headline(report: NightReport) -> str:
+def headline(report: schemas.NightReport) -> str:
     """One line: what changed, and how much was measured."""
     asked = sum(one.asked for one in report.coverage)
     measured = sum(one.measured for one in report.coverage)
@@ -99,11 +99,11 @@ def headline(report: NightReport) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _finding(found: NightFinding) -> Line:
+def _finding(found: schemas.NightFinding) -> Line:
     return Line(f"{_KINDS[found.kind]}: {found.headline} ({found.state})", f"/findings/{found.id}")
 
 
-def _false_alarms(report: NightReport) -> list[Line]:
+def _false_alarms(report: schemas.NightReport) -> list[Line]:
     """The number of changes that may be none, as far as the detector says."""
     opened = len(report.changed)
     if not opened:
@@ -115,17 +115,17 @@ def _false_alarms(report: NightReport) -> list[Line]:
     return [Line(f"{some} of {opened} expected to be false alarms{without}.")]
 
 
-def _unmeasured(missing: Unmeasured) -> Line:
+def _unmeasured(missing: schemas.Unmeasured) -> Line:
     count = len(missing.cases)
     named = ", ".join(missing.cases[:_CASES]) + (", ..." if count > _CASES else "")
     return Line(f"{formats.counted(count, 'case')}: {missing.why} ({named})")
 
 
-def _coverage(covered: Coverage) -> Line:
+def _coverage(covered: schemas.Coverage) -> Line:
     return Line(f"{covered.workload}: {covered.measured} of {covered.asked} measured")
 
 
-def _cost(cost: Cost) -> Iterable[str]:
+def _cost(cost: schemas.Cost) -> Iterable[str]:
     yield device_hours.said(cost)
     yield from device_hours.prices(cost)
     if cost.energy_j is None:

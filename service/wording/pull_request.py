@@ -13,15 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.catalog.metrics import metric
+from service.schemas import gate as schemas
 from service.schemas.comparisons import ComparisonRequest, ComparisonState
-from service.schemas.gate import (
-    GOOD,
-    REGRESSIONS,
-    CaseFindingView,
-    CaseVerdict,
-    DecisionView,
-    Outcome,
-)
 from service.schemas.policy import Policy
 from service.wording import formats, markdown
 
@@ -34,9 +27,16 @@ DESCRIPTION = 140
 _REASON = 200
 _REPEAT = 10_000
 """Characters of a command that is shown: a forge takes some 64,000 in a comment."""
-_COUNTED = frozenset({CaseVerdict.SAME, CaseVerdict.NOT_WORSE, CaseVerdict.UNSUPPORTED})
-_MOVED = frozenset({CaseVerdict.BETTER, CaseVerdict.ALLOWED})
-_ORDER = {Outcome.REGRESSION: 0, Outcome.INCONCLUSIVE: 1, None: 2, Outcome.PASS: 3}
+_COUNTED = frozenset(
+    {schemas.CaseVerdict.SAME, schemas.CaseVerdict.NOT_WORSE, schemas.CaseVerdict.UNSUPPORTED}
+)
+_MOVED = frozenset({schemas.CaseVerdict.BETTER, schemas.CaseVerdict.ALLOWED})
+_ORDER = {
+    schemas.Outcome.REGRESSION: 0,
+    schemas.Outcome.INCONCLUSIVE: 1,
+    None: 2,
+    schemas.Outcome.PASS: 3,
+}
 _LINKS = re.compile(r"(@(?=\w)|\\[#!](?=\w)|:(?=//)|www(?=\.))")
 """Where a forge would mention a person, refer to an issue or make a link."""
 
@@ -49,7 +49,7 @@ class ShownGate:
     request: ComparisonRequest
     state: ComparisonState
     cases: int
-    decision: DecisionView | None
+    decision: schemas.DecisionView | None
     link: str
 
     @property
@@ -64,7 +64,7 @@ class ShownGate:
         return self.request.pull_request.head
 
     @property
-    def outcome(self) -> Outcome | None:
+    def outcome(self) -> schemas.Outcome | None:
         """None while it runs, and where it was cancelled."""
         return None if self.decision is None else self.decision.outcome
 
@@ -94,20 +94,20 @@ def answer(gate: ShownGate) -> tuple[str, str]:
     return _decided(gate.decision, count)
 
 
-def _decided(decision: DecisionView, count: str) -> tuple[str, str]:
+def _decided(decision: schemas.DecisionView, count: str) -> tuple[str, str]:
     cases = decision.cases
-    worse = [one for one in cases if one.verdict in REGRESSIONS]
-    better = [one for one in cases if one.verdict is CaseVerdict.BETTER]
-    lost = [one for one in cases if one.verdict not in GOOD | REGRESSIONS]
+    worse = [one for one in cases if one.verdict in schemas.REGRESSIONS]
+    better = [one for one in cases if one.verdict is schemas.CaseVerdict.BETTER]
+    lost = [one for one in cases if one.verdict not in schemas.GOOD | schemas.REGRESSIONS]
     if len(lost) == len(cases):
         return "Nothing could be compared.", f"{count}: {_tally(cases)}." if cases else ""
     without = f"{len(lost)} without an answer: {_tally(lost)}." if lost else ""
     gains = f"{len(better)} better{_most(better)}." if better else ""
     match decision.outcome:
-        case Outcome.REGRESSION:
+        case schemas.Outcome.REGRESSION:
             said = f"Regression in {len(worse)} of {count}{_most(worse)}."
             return said, _joined(gains, without)
-        case Outcome.INCONCLUSIVE:
+        case schemas.Outcome.INCONCLUSIVE:
             said = f"Not decided: {len(lost)} of {count} without an answer."
             return said, _joined(f"{_tally(lost)}.", gains)
     if better:
@@ -216,35 +216,35 @@ def _gate(gate: ShownGate, room: int, *, several: bool) -> Iterator[str]:
         yield _code(repeat)
 
 
-def _rows(cases: Sequence[CaseFindingView]) -> list[CaseFindingView]:
+def _rows(cases: Sequence[schemas.CaseFindingView]) -> list[schemas.CaseFindingView]:
     """The cases that have a row: worse, better, allowed, then those without an answer."""
     named = [case for case in cases if case.verdict not in _COUNTED]
     return sorted(named, key=_rank)
 
 
-def _rank(case: CaseFindingView) -> tuple[int, float]:
+def _rank(case: schemas.CaseFindingView) -> tuple[int, float]:
     size = abs(case.metrics[0].change) if case.metrics else 0.0
-    if case.verdict in REGRESSIONS:
+    if case.verdict in schemas.REGRESSIONS:
         return 0, -size
     return (1, -size) if case.verdict in _MOVED else (2, 0.0)
 
 
-def _row(case: CaseFindingView) -> tuple[str, ...]:
+def _row(case: schemas.CaseFindingView) -> tuple[str, ...]:
     key = "`" + case.case_key.replace("`", "'").replace("|", "\\|") + "`"
     verdict = case.verdict.value.replace("_", " ")
-    said = f"**{verdict}**" if case.verdict in REGRESSIONS else verdict
-    answered = case.verdict in GOOD | {CaseVerdict.WORSE}
+    said = f"**{verdict}**" if case.verdict in schemas.REGRESSIONS else verdict
+    answered = case.verdict in schemas.GOOD | {schemas.CaseVerdict.WORSE}
     if not answered:
         said += f": {text(_cut(case.sentence))}"
-    if not case.metrics or (not answered and case.verdict is not CaseVerdict.UNCLEAR):
+    if not case.metrics or (not answered and case.verdict is not schemas.CaseVerdict.UNCLEAR):
         return key, formats.DASH, formats.DASH, said
     change, between = formats.metric_change(case.metrics[0])
     return key, f"{metric(case.metrics[0].metric).title} {change}", between, said
 
 
-def _most(cases: Sequence[CaseFindingView]) -> str:
+def _most(cases: Sequence[schemas.CaseFindingView]) -> str:
     """Name the largest change among cases of one direction, if one was measured."""
-    moved = [one for one in cases if one.metrics and one.verdict is not CaseVerdict.PARITY]
+    moved = [one for one in cases if one.metrics and one.verdict is not schemas.CaseVerdict.PARITY]
     if not moved:
         return f": {cases[0].case_key} {_tally(cases[:1])}" if cases else ""
     most = max(moved, key=lambda one: abs(one.metrics[0].change))
@@ -254,12 +254,12 @@ def _most(cases: Sequence[CaseFindingView]) -> str:
     return f": {which}{change} {title} ({between}) in {most.case_key}"
 
 
-def _tally(cases: Sequence[CaseFindingView]) -> str:
+def _tally(cases: Sequence[schemas.CaseFindingView]) -> str:
     count = Counter(case.verdict for case in cases)
     if len(count) == 1:
         return cases[0].verdict.value.replace("_", " ")
     return ", ".join(
-        f"{count[one]} {one.value.replace('_', ' ')}" for one in CaseVerdict if count[one]
+        f"{count[one]} {one.value.replace('_', ' ')}" for one in schemas.CaseVerdict if count[one]
     )
 
 

@@ -36,7 +36,7 @@ from service.jobs import leases as jobs_leases
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import submit
 from service.jobs.types import Holder, Terms
-from service.maintenance.verify import check
+from service.maintenance.verify.invariants import check
 from service.models import Attempt, Job, ResultRow
 from trials.chaos import mutants
 

@@ -31,7 +31,7 @@ import numpy as np
 
 from benchmarks.catalog.precision_tiers import Tier
 from benchmarks.contracts import Case, Direction, Sample
-from service.analysis.gate import Levels
+from service.analysis.gate.metrics import Levels
 from service.analysis.summary import summarise
 from service.history.compare import compare
 from service.schemas.gate import CaseVerdict as GateVerdict

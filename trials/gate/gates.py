@@ -10,7 +10,9 @@ import numpy as np
 from scipy.special import stdtrit
 
 from benchmarks.contracts import Direction
-from service.analysis.gate import CaseRecord, Levels, Measured, Pair, decide_case
+from service.analysis.gate import CaseRecord, Measured, Pair
+from service.analysis.gate.decision import decide_case
+from service.analysis.gate.metrics import Levels
 from service.analysis.gate.pairs import Metric
 from service.analysis.statement import Statement
 from service.schemas.gate import CaseFinding, CaseVerdict

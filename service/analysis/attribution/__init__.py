@@ -7,20 +7,10 @@ from service.analysis.attribution.cause import attribute
 from service.analysis.attribution.types import (
     Attribution,
     Cell,
-    Evidence,
     Measurement,
     Moved,
     Question,
     Residual,
 )
 
-__all__ = [
-    "Attribution",
-    "Cell",
-    "Evidence",
-    "Measurement",
-    "Moved",
-    "Question",
-    "Residual",
-    "attribute",
-]
+__all__ = ["Attribution", "Cell", "Measurement", "Moved", "Question", "Residual", "attribute"]

@@ -6,7 +6,7 @@ probe the posterior median, verify the culprit beside its parent. Where the ends
 it explains, the rest of the range is searched likewise.
 """
 
-from service.analysis.bisection.judgement import Judgement, Named, judged
-from service.analysis.bisection.posterior import Posterior, Probe, Search, posterior_of
+from service.analysis.bisection.judgement import Judgement, judged
+from service.analysis.bisection.posterior import Probe, Search
 
-__all__ = ["Judgement", "Named", "Posterior", "Probe", "Search", "judged", "posterior_of"]
+__all__ = ["Judgement", "Probe", "Search", "judged"]

@@ -7,15 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 
-from service.analysis.bisection.posterior import Posterior, Probe, Search, posterior_of
-from service.analysis.bisection.remainder import (
-    Step,
-    least_part,
-    places_of,
-    rest_of,
-    start_of,
-    without,
-)
+from service.analysis.bisection import remainder
+from service.analysis.bisection.posterior import Posterior, Search, posterior_of
 from service.schemas.bisections import BisectionOutcome, BisectionStage
 
 SURE = 0.99
@@ -74,16 +67,16 @@ class _Part:
     """The search for one culprit: in the whole change, or in what known culprits leave of it."""
 
     whole: Search
-    steps: tuple[Step, ...]
+    steps: tuple[remainder.Step, ...]
     """Those of the known culprits; places of the posterior are without them."""
     size: float
     """Change that the culprit has to explain, as the logarithm of a ratio."""
     found: Posterior
 
     @property
-    def groups(self) -> list[Step]:
+    def groups(self) -> list[remainder.Step]:
         """Each group of the posterior: its parent, and its last commit."""
-        places = [places_of(place, self.steps) for place in self.found.ends]
+        places = [remainder.places_of(place, self.steps) for place in self.found.ends]
         return [(before[1], after[0]) for before, after in pairwise(places)]
 
 
@@ -111,12 +104,10 @@ def judged(search: Search) -> Judgement:
 
 def _spent(search: Search) -> bool:
     last = search.probes[-LOST_IN_A_ROW:]
-    lost = len(last) == LOST_IN_A_ROW and all(_is_lost(probe) for probe in last)
+    lost = len(last) == LOST_IN_A_ROW and all(
+        probe.difference is None and probe.unusable is None for probe in last
+    )
     return lost or search.processes + 2 > search.most_processes
-
-
-def _is_lost(probe: Probe) -> bool:
-    return probe.difference is None and probe.unusable is None
 
 
 def _ends(search: Search, found: Posterior) -> Judgement | None:
@@ -160,10 +151,10 @@ def _searched(search: Search, found: Posterior) -> Judgement:
 def _rest(search: Search, named: Sequence[Named]) -> _Part | None:
     """The search for whoever made what is left; None if nothing or no other commit may be."""
     steps = tuple((one.first - 1, one.last) for one in named)
-    left = rest_of(search, steps)
+    left = remainder.rest_of(search, steps)
     if left is None:
         return None
-    inner = without(search, steps, left)
+    inner = remainder.without(search, steps, left)
     return _Part(search, steps, left, posterior_of(inner)) if inner.commits else None
 
 
@@ -176,7 +167,7 @@ def _chances(part: _Part, before: Sequence[float]) -> tuple[float, ...]:
     return tuple(chances)
 
 
-def _verified(part: _Part, whole: float) -> Named | Step | None:
+def _verified(part: _Part, whole: float) -> Named | remainder.Step | None:
     """The leading commit once it is verified beside its parent; until then their pair.
 
     None while no commit leads.
@@ -200,14 +191,14 @@ def _made(part: _Part, own: Sequence[float]) -> bool:
     if len(own) < FEWEST_BESIDE or part.size <= 0:
         return False
     shown = median(own)
-    sure = len(own) >= FEWEST_ENDS and shown > least_part(part.whole, own)
+    sure = len(own) >= FEWEST_ENDS and shown > remainder.least_part(part.whole, own)
     return shown >= LEAST_SHARE * part.size or sure
 
 
-def _halving(part: _Part) -> Step:
+def _halving(part: _Part) -> remainder.Step:
     """The pair that half of the probability lies in, beside the earliest commit that it can be."""
     half = sum(part.found.groups) / 2
-    starts = [start_of(commit, part.steps) for _, commit in part.groups]
+    starts = [remainder.start_of(commit, part.steps) for _, commit in part.groups]
     seen = [
         sum(
             probability

@@ -29,16 +29,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from service.analysis.detection import robust
+from service.analysis.detection import robust, support
 from service.analysis.detection.evidence import REACH, NoiseOf, Sums, evidence_at
 from service.analysis.detection.robust import Floats
-from service.analysis.detection.support import (
-    NONE,
-    Supports,
-    facts,
-    known_borders,
-    with_borders,
-)
 
 LONGEST = 32
 """Points: a month of nights. What stands for longer is a level, whatever comes after it."""
@@ -138,7 +131,7 @@ def completed(
     proposed: Sequence[int],
     noise: NoiseOf,
     threshold: float,
-    supports: Supports = NONE,
+    supports: support.Supports = support.NONE,
 ) -> list[Step]:
     """``steps`` with the best proposal that undoes one of them, for each of which there is one."""
     whole = list(steps)
@@ -167,7 +160,11 @@ def _undoing(
 
 
 def _with(
-    sums: Sums, steps: Sequence[Step], pair: tuple[int, int], noise: NoiseOf, supports: Supports
+    sums: Sums,
+    steps: Sequence[Step],
+    pair: tuple[int, int],
+    noise: NoiseOf,
+    supports: support.Supports,
 ) -> tuple[list[Step], float]:
     """``steps`` with both of ``pair``, and the least evidence of those whose sides that changed.
 
@@ -201,10 +198,10 @@ def significant(
     proposed: Sequence[int],
     noise: NoiseOf,
     threshold: float = THRESHOLD,
-    supports: Supports = NONE,
+    supports: support.Supports = support.NONE,
 ) -> list[Step]:
     """The proposals that stand, each with its evidence; recomputes only what a merge touched."""
-    sums, known = Sums(y), frozenset(facts(supports))
+    sums, known = Sums(y), frozenset(support.facts(supports))
     borders = [0, *proposed, len(y)]
     inside = range(1, len(borders) - 1)
     evidences = [_evidence(sums, borders, at, noise, supports) for at in inside]
@@ -221,7 +218,7 @@ def significant(
 
 
 def _evidence(
-    sums: Sums, borders: Sequence[int], at: int, noise: NoiseOf, supports: Supports
+    sums: Sums, borders: Sequence[int], at: int, noise: NoiseOf, supports: support.Supports
 ) -> float:
     start, place, end = borders[at - 1 : at + 2]
     weight = evidence_at(sums, start, place, end, noise)
@@ -307,9 +304,11 @@ class Explanation:
         return self.drift * (place - (len(self.y) - 1) / 2)
 
 
-def explain(y: Floats, threshold: float = THRESHOLD, supports: Supports = NONE) -> Explanation:
+def explain(
+    y: Floats, threshold: float = THRESHOLD, supports: support.Supports = support.NONE
+) -> Explanation:
     """Levels plus noise and nothing else."""
-    known = known_borders(supports)
+    known = support.known_borders(supports)
     level = medians(y, known) if known else 0.0  # a fact of one point is no outlier
     rest, scale = robust.clipped(y - level)
     noise = NoiseOf(scale, robust.autocorrelation(rest))
@@ -317,11 +316,11 @@ def explain(y: Floats, threshold: float = THRESHOLD, supports: Supports = NONE) 
 
 
 def settled(
-    base: Explanation, threshold: float = THRESHOLD, supports: Supports = NONE
+    base: Explanation, threshold: float = THRESHOLD, supports: support.Supports = support.NONE
 ) -> Explanation:
     """``base`` with its changes proposed and verified anew."""
     quiet = replace(base.noise, wander=1.0)
-    proposed = with_borders(cuts(base.y, base.noise.scale), supports, SHORTEST)
+    proposed = support.with_borders(cuts(base.y, base.noise.scale), supports, SHORTEST)
     changes = significant(base.y, proposed, quiet, threshold, supports)
     places = [place for place, _ in changes]
     noise = replace(quiet, wander=robust.wander(base.y - levels(base.y, places), quiet.scale))

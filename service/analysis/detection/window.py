@@ -16,17 +16,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from service.analysis.detection import segment_model
 from service.analysis.detection.robust import Floats, Ints, running_median, spread
-from service.analysis.detection.segment_model import (
-    THRESHOLD,
-    Explanation,
-    explain,
-    levels,
-    medians,
-    settled,
-    sketch,
-    words,
-)
 from service.analysis.detection.support import NONE, Supports, facts, known_borders, with_returns
 
 LEAST_POINTS = 40
@@ -51,8 +42,8 @@ Flags = NDArray[np.bool_]
 
 
 def with_modes(
-    y: Floats, plain: Explanation, threshold: float, supports: Supports = NONE
-) -> Explanation | None:
+    y: Floats, plain: segment_model.Explanation, threshold: float, supports: Supports = NONE
+) -> segment_model.Explanation | None:
     """``y`` explained by levels, noise and two modes; None if that is no better than ``plain``."""
     if len(y) < LEAST_POINTS:
         return None
@@ -63,8 +54,8 @@ def with_modes(
     for _ in range(READINGS):
         if not _keeps_coming(upper):
             return None
-        explained = sketch(y - distance * upper, SURE, LONG, GRAIN)
-        above = y - medians(explained.y, explained.places)
+        explained = segment_model.sketch(y - distance * upper, SURE, LONG, GRAIN)
+        above = y - segment_model.medians(explained.y, explained.places)
         before, upper = upper, above > distance / 2
         if not _keeps_coming(upper):
             return None
@@ -72,10 +63,12 @@ def with_modes(
         if np.array_equal(before, upper):
             break
     without = y - distance * upper
-    saved = words(y, plain) - words(without, explained) - _telling(upper)
+    saved = (
+        segment_model.words(y, plain) - segment_model.words(without, explained) - _telling(upper)
+    )
     if saved < LEAST_SAVING:
         return None
-    explained = replace(explain(without, threshold, supports), mode_distance=distance)
+    explained = replace(segment_model.explain(without, threshold, supports), mode_distance=distance)
     return _without_stays(explained, supports)
 
 
@@ -133,7 +126,9 @@ def follow(y: Floats, distance: float, noise: float, share: float) -> Flags:
     return path
 
 
-def _without_stays(explained: Explanation, supports: Supports) -> Explanation:
+def _without_stays(
+    explained: segment_model.Explanation, supports: Supports
+) -> segment_model.Explanation:
     """Drop pairs of changes, a mode's distance apart, around a stretch no longer than a stay."""
     kept, known = list(explained.changes), frozenset(facts(supports))
     at = 0
@@ -215,8 +210,8 @@ SLOPE_ROUNDS = 2
 
 
 def with_drift(
-    plain: Explanation, threshold: float, supports: Supports = NONE
-) -> Explanation | None:
+    plain: segment_model.Explanation, threshold: float, supports: Supports = NONE
+) -> segment_model.Explanation | None:
     """``plain`` explained with a slope; None if steps alone are as good. Steps are needed first."""
     if len(plain.y) < SLOPED_POINTS or not plain.changes or not _tilts(plain):
         return None
@@ -224,7 +219,9 @@ def with_drift(
     sloped = replace(plain, changes=())
     for _ in range(SLOPE_ROUNDS):
         slope = common_slope(plain.y, sloped.places)
-        sloped = settled(replace(plain, y=plain.y - slope * positions), threshold, supports)
+        sloped = segment_model.settled(
+            replace(plain, y=plain.y - slope * positions), threshold, supports
+        )
     with_slope = _squares(sloped)
     without = _squares(plain)
     variance = min(with_slope, without) / len(plain.y)
@@ -235,45 +232,45 @@ def with_drift(
 def common_slope(y: Floats, places: list[int]) -> float:
     """The one slope, per point, that fits all levels best."""
     positions = np.arange(len(y), dtype=np.float64)
-    centred = positions - levels(positions, places)
+    centred = positions - segment_model.levels(positions, places)
     power = float(centred @ centred)
     return float(centred @ y) / power if power else 0.0
 
 
-def _tilts(plain: Explanation) -> bool:
+def _tilts(plain: segment_model.Explanation) -> bool:
     whole, settled_part = (_tilt(plain, len(plain.y) - less) for less in (0, UNSETTLED))
     return min(whole, settled_part) > TILTED or max(whole, settled_part) < -TILTED
 
 
-def _tilt(plain: Explanation, count: int) -> float:
+def _tilt(plain: segment_model.Explanation, count: int) -> float:
     y, places = plain.y[:count], [place for place in plain.places if place < count]
     positions = np.arange(count, dtype=np.float64)
-    centred = positions - levels(positions, places)
+    centred = positions - segment_model.levels(positions, places)
     error = plain.noise.scale / np.sqrt(max(float(centred @ centred), 1.0))
     return common_slope(y, places) / float(error)
 
 
-def _squares(explained: Explanation) -> float:
-    residuals = explained.y - levels(explained.y, explained.places)
+def _squares(explained: segment_model.Explanation) -> float:
+    residuals = explained.y - segment_model.levels(explained.y, explained.places)
     return float(residuals @ residuals)
 
 
 def explain_window(
     y: Floats,
     groups: Ints | None = None,
-    threshold: float = THRESHOLD,
+    threshold: float = segment_model.THRESHOLD,
     supports: Supports = NONE,
-) -> Explanation:
+) -> segment_model.Explanation:
     """Explain ``y``, which is on the scale of ``history.Scale``, as ``supports`` are too."""
     offsets: dict[int, float] = {}
     if groups is not None:
         # A long history may know more machines than points: those of the stretch are counted anew.
         present, numbers = np.unique(groups, return_inverse=True)
-        rest = y - medians(y, known_borders(with_returns(y, supports)))
+        rest = y - segment_model.medians(y, known_borders(with_returns(y, supports)))
         by_number = machine_offsets(rest, numbers, len(present))
         offsets = dict(zip(present.tolist(), by_number.tolist(), strict=True))
         y = y - by_number[numbers]
     supports = with_returns(y, supports)
-    plain = explain(y, threshold, supports)
+    plain = segment_model.explain(y, threshold, supports)
     best = with_modes(y, plain, threshold, supports) or plain
     return replace(with_drift(best, threshold, supports) or best, offsets=offsets)

@@ -47,10 +47,7 @@ def detect(history: History, threshold: float = THRESHOLD, supports: Supports = 
 
 
 def extend(
-    before: Detection,
-    history: History,
-    threshold: float = THRESHOLD,
-    supports: Supports = NONE,
+    before: Detection, history: History, threshold: float = THRESHOLD, supports: Supports = NONE
 ) -> Detection:
     """Analyse a history that ``before`` analysed up to some point, after points were appended.
 

@@ -5,37 +5,18 @@ often one looks, `decision` decides on each case by the policy's rule, and joins
 tells beforehand what to expect, and `order` which case is measured next.
 """
 
-from service.analysis.gate.decision import (
-    Decision,
-    decide,
-    decide_case,
-    decide_cases,
-    may_be_in_turn,
-)
-from service.analysis.gate.metrics import Levels
+from service.analysis.gate.decision import Decision, decide, decide_cases, may_be_in_turn
 from service.analysis.gate.order import next_places
-from service.analysis.gate.pairs import (
-    CaseRecord,
-    Measured,
-    Pair,
-    Trouble,
-    side_of,
-    software_of,
-)
-from service.analysis.gate.sequential import Estimate, estimate
+from service.analysis.gate.pairs import CaseRecord, Measured, Pair, Trouble, side_of, software_of
 
 __all__ = [
     "CaseRecord",
     "Decision",
-    "Estimate",
-    "Levels",
     "Measured",
     "Pair",
     "Trouble",
     "decide",
-    "decide_case",
     "decide_cases",
-    "estimate",
     "may_be_in_turn",
     "next_places",
     "side_of",

@@ -89,12 +89,7 @@ def estimate(
     if len(values) < min_pairs:
         return None
     looks = intervals(
-        values[None],
-        error=error,
-        min_pairs=min_pairs,
-        max_pairs=max_pairs,
-        last=last,
-        prior=prior,
+        values[None], error=error, min_pairs=min_pairs, max_pairs=max_pairs, last=last, prior=prior
     )
     *_, (lows, highs, agree) = looks
     low, high = float(lows[0]), float(highs[0])

@@ -8,23 +8,23 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from benchmarks import contracts
 from benchmarks.catalog.metrics import METRICS
-from benchmarks.contracts import Case, Protocol
 from service import errors, models
 from service.comparisons import worker_choice
 from service.comparisons.bisection.probe_pairs import comparison_of
 from service.comparisons.bisection.subject import ChangeToExplain, Subject
 from service.comparisons.start import specs_of
-from service.database.session import new_id
+from service.database.session import found, new_id
 from service.jobs import commit_ranges
-from service.schemas.bisections import BisectionRequest, BisectionState, RangeCommit
+from service.schemas import bisections as schemas
 from service.schemas.comparisons import ComparisonRequest
 from service.schemas.findings import FindingKind
 
 _EXPLAINED = (FindingKind.REGRESSION, FindingKind.IMPROVEMENT)
 
 
-def start(session: Session, request: BisectionRequest, now: datetime) -> str:
+def start(session: Session, request: schemas.BisectionRequest, now: datetime) -> str:
     """Store a bisection, and return its id.
 
     Raises:
@@ -46,7 +46,7 @@ def start(session: Session, request: BisectionRequest, now: datetime) -> str:
     stored = request.model_dump(mode="json", exclude=set() if request.project else {"project"})
     row = models.BisectionRow(
         id=new_id(now),
-        state=BisectionState.RUNNING,
+        state=schemas.BisectionState.RUNNING,
         finding_id=request.finding,
         request=stored,
         listed=listed,
@@ -62,7 +62,7 @@ def start(session: Session, request: BisectionRequest, now: datetime) -> str:
     return row.id
 
 
-def _owned(session: Session, request: BisectionRequest) -> BisectionRequest:
+def _owned(session: Session, request: schemas.BisectionRequest) -> schemas.BisectionRequest:
     """The request as it is of the finding's project, if it is about one."""
     finding = request.finding and session.get(models.FindingRow, request.finding)
     if not finding or not finding.project:
@@ -73,8 +73,8 @@ def _owned(session: Session, request: BisectionRequest) -> BisectionRequest:
 
 
 def _with_commits(
-    session: Session, request: BisectionRequest, now: datetime
-) -> tuple[BisectionRequest, bool]:
+    session: Session, request: schemas.BisectionRequest, now: datetime
+) -> tuple[schemas.BisectionRequest, bool]:
     """The request with all its commits; with its ends alone, and False, until they are listed."""
     if request.commits:
         return request, True
@@ -88,14 +88,16 @@ def _with_commits(
     return with_listed(request, known), known.listed_at is not None
 
 
-def with_listed(request: BisectionRequest, known: models.CommitRangeRow) -> BisectionRequest:
+def with_listed(
+    request: schemas.BisectionRequest, known: models.CommitRangeRow
+) -> schemas.BisectionRequest:
     """The request with the commits of a range; with its ends alone where nobody listed it yet."""
     between = [
-        RangeCommit(revision=one.commit, author=one.author, title=one.title)
+        schemas.RangeCommit(revision=one.commit, author=one.author, title=one.title)
         for one in commit_ranges.commits_of(known)
     ]
-    after = between or [RangeCommit(revision=known.bad)]
-    commits = (RangeCommit(revision=known.good), *after)
+    after = between or [schemas.RangeCommit(revision=known.bad)]
+    commits = (schemas.RangeCommit(revision=known.good), *after)
     return request.model_copy(update={"commits": commits, "ends": None})
 
 
@@ -118,7 +120,7 @@ def _who_measured(
     return worker_choice.choose(session, here, now) or next(iter(known), None)
 
 
-def _of_case(request: BisectionRequest) -> Subject:
+def _of_case(request: schemas.BisectionRequest) -> Subject:
     assert request.case is not None
     if request.metric not in METRICS:
         raise errors.UnknownChoice(f"There is no metric {request.metric}: see GET /api/v1/catalog.")
@@ -126,9 +128,7 @@ def _of_case(request: BisectionRequest) -> Subject:
 
 
 def _bisectable(session: Session, finding_id: str | None) -> models.FindingRow:
-    finding = session.get(models.FindingRow, finding_id)
-    if finding is None:
-        raise errors.NotFound("There is no such finding; GET /api/v1/findings lists them.")
+    finding = found(session, models.FindingRow, finding_id)
     about = models.FindingSeries.finding_id == finding.id
     query = select(models.SeriesRow.source).join(models.FindingSeries).where(about)
     if source := session.scalars(query.limit(1)).first():
@@ -142,7 +142,7 @@ def _bisectable(session: Session, finding_id: str | None) -> models.FindingRow:
     return finding
 
 
-def _of_finding(session: Session, request: BisectionRequest) -> Subject:
+def _of_finding(session: Session, request: schemas.BisectionRequest) -> Subject:
     finding = _bisectable(session, request.finding)
     ends = request.commits[0].revision, request.commits[-1].revision
     if ends != (finding.last_good, finding.first_bad):
@@ -153,7 +153,9 @@ def _of_finding(session: Session, request: BisectionRequest) -> Subject:
     return _of_series(session, finding, request)
 
 
-def _of_series(session: Session, finding: models.FindingRow, request: BisectionRequest) -> Subject:
+def _of_series(
+    session: Session, finding: models.FindingRow, request: schemas.BisectionRequest
+) -> Subject:
     """What the finding's first series says, measured as its first bad result was."""
     link = models.FindingSeries
     query = (
@@ -171,8 +173,8 @@ def _of_series(session: Session, finding: models.FindingRow, request: BisectionR
     if math.isclose(affected.before, affected.after):
         raise errors.Invalid("The finding's level before and after is the same by now.")
     return Subject(
-        case=Case.model_validate(series.case),
+        case=contracts.Case.model_validate(series.case),
         metric=series.metric,
         change=ChangeToExplain(before=affected.before, after=affected.after),
-        protocol=request.protocol or Protocol.model_validate(spec["protocol"]),
+        protocol=request.protocol or contracts.Protocol.model_validate(spec["protocol"]),
     )

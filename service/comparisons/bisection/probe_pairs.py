@@ -15,8 +15,8 @@ from service.analysis.gate.metrics import worse_by
 from service.analysis.gate.noise import STORED, PairNoise
 from service.comparisons.bisection.subject import AskedProbe, Subject
 from service.models.bisections import PROBES
+from service.schemas import comparisons as schemas
 from service.schemas.bisections import BisectionRequest
-from service.schemas.comparisons import ComparisonRequest, ComparisonState
 from service.schemas.gate import Side
 from service.schemas.policy import Limit, Policy, Rule
 
@@ -33,7 +33,7 @@ class ProbedPair:
 
     asked: AskedProbe
     pair: gate.Pair = field(default_factory=gate.Pair)
-    state: ComparisonState | None = None
+    state: schemas.ComparisonState | None = None
     """Of its comparison; None where there is none."""
     job_id: str | None = None
     worker: str | None = None
@@ -43,7 +43,7 @@ class ProbedPair:
     @property
     def under_way(self) -> bool:
         """True while its comparison runs."""
-        return self.state is ComparisonState.RUNNING
+        return self.state is schemas.ComparisonState.RUNNING
 
     @property
     def same_code(self) -> bool:
@@ -72,10 +72,10 @@ def comparison_of(
     number: int,
     worker: str | None,
     source: str = "bisection",
-) -> ComparisonRequest:
+) -> schemas.ComparisonRequest:
     """Make the comparison of one pair; ``places`` are of the commit and the one beside it."""
     commit, beside = (request.commits[place].revision for place in places)
-    return ComparisonRequest(
+    return schemas.ComparisonRequest(
         baseline=beside,
         contender=commit,
         case=subject.case,
@@ -116,7 +116,7 @@ def pairs_of(session: Session, row: models.BisectionRow) -> list[ProbedPair]:
 def _with(
     before: ProbedPair, compared: models.ComparisonRow, job: models.ComparisonJob | None
 ) -> ProbedPair:
-    state = ComparisonState(compared.state)
+    state = schemas.ComparisonState(compared.state)
     after = replace(before, state=state, worker=compared.worker, reason=compared.reason)
     if job is None:
         return after

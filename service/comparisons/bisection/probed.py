@@ -12,18 +12,12 @@ from sqlalchemy.orm import Session
 
 from service import comparisons, models
 from service.analysis.bisection import Judgement, Search, judged
+from service.comparisons.advance import advance_each
+from service.comparisons.bisection import probe_pairs
 from service.comparisons.bisection.ordered import with_listed
-from service.comparisons.bisection.probe_pairs import (
-    WAITS_S,
-    ProbedPair,
-    comparison_of,
-    pairs_of,
-    search_of,
-)
 from service.comparisons.bisection.subject import AskedProbe, BisectionDecision, Subject
-from service.comparisons.each_running import advance_each
-from service.database.session import Database, rows
-from service.errors import NotFound, ServiceError
+from service.database.session import Database, found, rows
+from service.errors import ServiceError
 from service.history import revisions
 from service.models.bisections import PROBES
 from service.outbox import events
@@ -31,8 +25,6 @@ from service.schemas.bisections import BisectionRequest, BisectionState, OtherCu
 from service.wording.bisected import noun_of
 
 log = logging.getLogger(__name__)
-
-NO_BISECTION = "There is no such bisection; GET /api/v1/bisections lists them."
 
 
 def advance_after(database: Database, after: str = "") -> Iterator[tuple[str, bool]]:
@@ -53,10 +45,10 @@ def advance(session: Session, bisection_id: str, now: datetime) -> bool:
         _take_commits(session, row, now)
         row = load_row(session, bisection_id)
     while row.state == BisectionState.RUNNING and row.listed:
-        pairs = pairs_of(session, row)
+        pairs = probe_pairs.pairs_of(session, row)
         if any(one.under_way for one in pairs):
             return False
-        search = search_of(session, row, pairs)
+        search = probe_pairs.search_of(session, row, pairs)
         judgement = judged(search)
         if judgement.next is None:
             return _decide(session, row, search, judgement, now)
@@ -75,7 +67,7 @@ def cancel(session: Session, bisection_id: str, now: datetime) -> None:
     row = load_row(session, bisection_id)
     ended = {"state": BisectionState.CANCELLED, "decided_at": now, "reason": "Cancelled."}
     if _change(session, row, **ended):
-        for one in pairs_of(session, row):
+        for one in probe_pairs.pairs_of(session, row):
             if one.under_way and one.asked.comparison is not None:
                 comparisons.cancel(session, one.asked.comparison, now)
 
@@ -86,10 +78,7 @@ def load_row(session: Session, bisection_id: str) -> models.BisectionRow:
     Raises:
         NotFound: there is no such bisection.
     """
-    row = session.get(models.BisectionRow, bisection_id, populate_existing=True)
-    if row is None:
-        raise NotFound(NO_BISECTION)
-    return row
+    return found(session, models.BisectionRow, bisection_id, populate_existing=True)
 
 
 def _take_commits(session: Session, row: models.BisectionRow, now: datetime) -> None:
@@ -101,7 +90,7 @@ def _take_commits(session: Session, row: models.BisectionRow, now: datetime) -> 
         stored = with_listed(request, known).model_dump(mode="json", include={"commits"})
         unlisted = models.BisectionRow.listed.is_(False)
         _change(session, row, unlisted, request=row.request | stored, listed=True)
-    elif known.reason or now - row.created_at > timedelta(seconds=WAITS_S):
+    elif known.reason or now - row.created_at > timedelta(seconds=probe_pairs.WAITS_S):
         nobody = "no worker that builds both ends listed them within a day."
         what = f"{noun_of(known.bad)}s"
         reason = f"Its {what} could not be listed: {known.reason or nobody}"
@@ -112,7 +101,7 @@ def _take_commits(session: Session, row: models.BisectionRow, now: datetime) -> 
 def _ask(
     session: Session,
     row: models.BisectionRow,
-    pairs: list[ProbedPair],
+    pairs: list[probe_pairs.ProbedPair],
     places: tuple[int, int],
     now: datetime,
 ) -> bool:
@@ -129,7 +118,7 @@ def _ask(
 def _compare(
     session: Session,
     row: models.BisectionRow,
-    pairs: list[ProbedPair],
+    pairs: list[probe_pairs.ProbedPair],
     places: tuple[int, int],
     now: datetime,
 ) -> AskedProbe:
@@ -137,7 +126,9 @@ def _compare(
     request = BisectionRequest.model_validate(row.request)
     subject = Subject.model_validate(row.subject)
     worker = next((one.worker for one in pairs if one.worker), request.worker)
-    wanted = comparison_of(request, subject, places, len(pairs), worker, f"{PROBES}{row.id}")
+    wanted = probe_pairs.comparison_of(
+        request, subject, places, len(pairs), worker, f"{PROBES}{row.id}"
+    )
     try:
         with session.begin_nested():
             comparison = comparisons.start(session, wanted, now).comparison_id
@@ -154,11 +145,7 @@ def _compare(
 
 
 def _decide(
-    session: Session,
-    row: models.BisectionRow,
-    search: Search,
-    judgement: Judgement,
-    now: datetime,
+    session: Session, row: models.BisectionRow, search: Search, judgement: Judgement, now: datetime
 ) -> bool:
     assert judgement.outcome is not None
     decision = BisectionDecision(

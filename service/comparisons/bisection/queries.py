@@ -40,6 +40,7 @@ def load_bisection(session: Session, bisection_id: str) -> schemas.BisectionView
     decided = _decision(row)
     rolled = _rolled(decided, pairs, request, subject)
     posterior = judgement.posterior
+    following = next((one.places for one in pairs if one.under_way), judgement.next)
     return schemas.BisectionView(
         **dict(_summary(row, judgement)),
         probability=_probability(judgement) if decided is None else decided.probability,
@@ -51,7 +52,7 @@ def load_bisection(session: Session, bisection_id: str) -> schemas.BisectionView
         requires=dict(request.requires),
         commits=commits,
         probes=tuple(_probes(pairs, search, subject)),
-        next=_next_words(row, judgement, _next(pairs, judgement), commits),
+        next=_next_words(row, judgement, following, commits),
         note=row.reason or _note(pairs, judgement) or rolled,
         page=f"/bisections/{row.id}",
     )
@@ -113,9 +114,7 @@ def _summary(row: models.BisectionRow, judgement: Judgement | None) -> schemas.B
 
 
 def _sentence(
-    row: models.BisectionRow,
-    request: schemas.BisectionRequest,
-    decided: BisectionDecision | None,
+    row: models.BisectionRow, request: schemas.BisectionRequest, decided: BisectionDecision | None
 ) -> str:
     if decided is None:
         good = request.commits[0].revision
@@ -185,11 +184,6 @@ def _why(one: ProbedPair) -> str:
     _, side = one.culprit
     trouble = gate.Trouble(side.trouble) if side.trouble else gate.Trouble.MISSING
     return side.reason or f"{trouble.value}."
-
-
-def _next(pairs: Sequence[ProbedPair], judgement: Judgement) -> tuple[int, int] | None:
-    """The pair under way, else the one that comes next."""
-    return next((one.places for one in pairs if one.under_way), judgement.next)
 
 
 def _next_words(

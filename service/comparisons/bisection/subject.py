@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import Field, FiniteFloat
 
+from benchmarks import contracts
 from benchmarks.catalog.metrics import metric
-from benchmarks.contracts import Case, Contract, Direction, Name, Protocol
 from service.schemas.bisections import BisectionOutcome, OtherCulprit, RangeCommit
 from service.wording.bisected import noun_of, outcome_words
 
@@ -17,7 +17,7 @@ AT_OLD_LEVEL = 0.35
 """A value lies at the old level if it is within this share of the way to the new one."""
 
 
-class ChangeToExplain(Contract):
+class ChangeToExplain(contracts.Contract):
     """The change of a finding's first series."""
 
     before: Annotated[FiniteFloat, Field(gt=0)]
@@ -36,14 +36,14 @@ class ChangeToExplain(Contract):
         return (today - math.log(self.before)) / self.log <= AT_OLD_LEVEL
 
 
-class Subject(Contract):
+class Subject(contracts.Contract):
     """The case and metric that a bisection explains, and the change to expect."""
 
-    case: Case
-    metric: Name
+    case: contracts.Case
+    metric: contracts.Name
     change: ChangeToExplain | None = None
     """None where two revisions were named, and the bad end is to be worse."""
-    protocol: Protocol | None = None
+    protocol: contracts.Protocol | None = None
 
     @property
     def sign(self) -> int:
@@ -59,10 +59,10 @@ class Subject(Contract):
 
     @property
     def _higher_is_better(self) -> bool:
-        return metric(self.metric).direction is Direction.HIGHER
+        return metric(self.metric).direction is contracts.Direction.HIGHER
 
 
-class AskedProbe(Contract):
+class AskedProbe(contracts.Contract):
     """One pair that was asked for."""
 
     commit: int
@@ -74,7 +74,7 @@ class AskedProbe(Contract):
     reason: str = ""
 
 
-class BisectionDecision(Contract):
+class BisectionDecision(contracts.Contract):
     """How a bisection ended."""
 
     outcome: BisectionOutcome

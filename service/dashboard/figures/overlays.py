@@ -38,6 +38,8 @@ MOST_HEADING = 44
 """Characters of a series' name over its panel, as a phone has room for."""
 MOST_TITLE = 60
 """Characters of a commit's title that a hover shows."""
+Place = Callable[[SeriesPoint], str | int]
+"""Gives where a point lies on the axis: a time, or the number of its revision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ def _scale(lines: Sequence[Drawn], scene: Scene) -> tuple[float, str]:
     return factor, f"{metric(series.metric).title}, {said}" if same else said
 
 
-def _placing(scene: Scene) -> Callable[[SeriesPoint], str | int]:
+def _placing(scene: Scene) -> Place:
     if scene.x == "order":
         ranks = {name: rank for rank, name in enumerate(scene.order)}
         return lambda point: ranks[point.revision]
@@ -199,10 +201,7 @@ def _dated(point: SeriesPoint, scene: Scene) -> str:
 
 
 def _traces(
-    lines: Sequence[Drawn],
-    factors: Mapping[str, float],
-    scene: Scene,
-    place: Callable[[SeriesPoint], str | int],
+    lines: Sequence[Drawn], factors: Mapping[str, float], scene: Scene, place: Place
 ) -> list[frame.Figure]:
     few = len(lines) <= MOST_BANDS
     traces = []
@@ -215,9 +214,7 @@ def _traces(
     return traces + _flagged(lines, factors, scene, place) + _changes(lines, factors, scene, place)
 
 
-def _band(
-    line: Drawn, factor: float, place: Callable[[SeriesPoint], str | int]
-) -> list[frame.Figure]:
+def _band(line: Drawn, factor: float, place: Place) -> list[frame.Figure]:
     known = [
         point
         for point in line.series.points
@@ -236,9 +233,7 @@ def _band(
     return [edge | {"y": lows}, edge | {"y": highs, "fill": "tonexty", "fillcolor": colour}]
 
 
-def _line(
-    line: Drawn, factor: float, scene: Scene, place: Callable[[SeriesPoint], str | int]
-) -> frame.Figure:
+def _line(line: Drawn, factor: float, scene: Scene, place: Place) -> frame.Figure:
     colour, dash, symbol = line.style
     points = [point for point in line.series.points if point.counts]
     few = len(points) <= MOST_MARKERS
@@ -253,9 +248,7 @@ def _line(
     }
 
 
-def _level(
-    line: Drawn, factor: float, place: Callable[[SeriesPoint], str | int], width: float
-) -> list[frame.Figure]:
+def _level(line: Drawn, factor: float, place: Place, width: float) -> list[frame.Figure]:
     """The levels of a series as one trace, with a gap between two."""
     x = [at for one in line.levels for at in (place(one.first), place(one.last), None)]
     y = [at for one in line.levels for at in (one.value * factor, one.value * factor, None)]
@@ -267,10 +260,7 @@ def _level(
 
 
 def _flagged(
-    lines: Sequence[Drawn],
-    factors: Mapping[str, float],
-    scene: Scene,
-    place: Callable[[SeriesPoint], str | int],
+    lines: Sequence[Drawn], factors: Mapping[str, float], scene: Scene, place: Place
 ) -> list[frame.Figure]:
     """Points that are not analysed: hollow, in their place."""
     traces = []
@@ -284,10 +274,7 @@ def _flagged(
 
 
 def _changes(
-    lines: Sequence[Drawn],
-    factors: Mapping[str, float],
-    scene: Scene,
-    place: Callable[[SeriesPoint], str | int],
+    lines: Sequence[Drawn], factors: Mapping[str, float], scene: Scene, place: Place
 ) -> list[frame.Figure]:
     """A triangle at the first point of each new level; its hover says by how much."""
     spots = []
@@ -336,11 +323,7 @@ def _date(point: SeriesPoint) -> str:
 
 
 def _placed(
-    points: Sequence[SeriesPoint | None],
-    line: Drawn,
-    factor: float,
-    scene: Scene,
-    place: Callable[[SeriesPoint], str | int],
+    points: Sequence[SeriesPoint | None], line: Drawn, factor: float, scene: Scene, place: Place
 ) -> frame.Figure:
     """Where points lie and what is said of them; a gap where there is None."""
     return {
@@ -368,9 +351,7 @@ def _hover(point: SeriesPoint, line: Drawn, scene: Scene) -> str:
     return "<br>".join(filter(None, said))
 
 
-def _marks(
-    scene: Scene, place: Callable[[SeriesPoint], str | int], drawn: Sequence[Drawn]
-) -> frame.Figure:
+def _marks(scene: Scene, place: Place, drawn: Sequence[Drawn]) -> frame.Figure:
     """Upright lines where an environment changed for all, or somebody wrote something."""
     shapes, notes = [], []
     for _, after, said in scene.marks:

@@ -10,6 +10,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
+from service import models
 from service.analysis import gate
 from service.analysis.detection.change import ChangePoint
 from service.analysis.statement import Statement, state
@@ -33,16 +34,6 @@ from service.history.analysis import Histories
 from service.history.queries import name_of
 from service.history.series_history import PlacedChange, SeriesHistory
 from service.history.slow_workers import by_ill, slow_periods
-from service.models import (
-    ChangeRow,
-    ComparisonJob,
-    ComparisonState,
-    ConfirmationRow,
-    ConfirmationState,
-    EnvironmentRow,
-    ResultRow,
-    SeriesRow,
-)
 from service.schemas.comparisons import ComparisonView
 from service.schemas.findings import Certainty
 from service.schemas.gate import Answer, CaseVerdict, Side
@@ -57,8 +48,8 @@ PATIENT = timedelta(hours=12)
 def follow_all(database: Database) -> list[str]:
     """Take note of every comparison that was decided; the ids of findings that this opened."""
     with database.reading() as session:
-        running = ConfirmationRow.state == ConfirmationState.RUNNING
-        ids = session.scalars(select(ConfirmationRow.id).where(running)).all()
+        running = models.ConfirmationRow.state == models.ConfirmationState.RUNNING
+        ids = session.scalars(select(models.ConfirmationRow.id).where(running)).all()
     opened: list[str] = []
     for confirmation_id in ids:
         try:
@@ -74,18 +65,18 @@ def follow_all(database: Database) -> list[str]:
 
 
 def _give_up(session: Session, confirmation_id: str, now: datetime) -> None:
-    row = session.get_one(ConfirmationRow, confirmation_id, populate_existing=True)
-    if row.state == ConfirmationState.RUNNING and row.created_at < now - PATIENT:
+    row = session.get_one(models.ConfirmationRow, confirmation_id, populate_existing=True)
+    if row.state == models.ConfirmationState.RUNNING and row.created_at < now - PATIENT:
         _end(session, row, _unresolved("unreadable"), now)
 
 
 def follow(session: Session, confirmation_id: str, now: datetime) -> list[str]:
     """Move one confirmation on; the ids of findings that this opened."""
-    row = session.get_one(ConfirmationRow, confirmation_id, populate_existing=True)
-    if row.state != ConfirmationState.RUNNING:
+    row = session.get_one(models.ConfirmationRow, confirmation_id, populate_existing=True)
+    if row.state != models.ConfirmationState.RUNNING:
         return []
     view = load_comparison(session, row.comparisons[-1], now)
-    if view.state is ComparisonState.RUNNING:
+    if view.state is models.ComparisonState.RUNNING:
         return []
     return _Confirmation(session, row, now).move_on(view)
 
@@ -93,9 +84,9 @@ def follow(session: Session, confirmation_id: str, now: datetime) -> list[str]:
 class _Confirmation:
     """A confirmation whose newest comparison has ended."""
 
-    def __init__(self, session: Session, row: ConfirmationRow, now: datetime) -> None:
+    def __init__(self, session: Session, row: models.ConfirmationRow, now: datetime) -> None:
         self.session, self.row, self.now = session, row, now
-        self.series = name_of(session.get_one(SeriesRow, row.series_id))
+        self.series = name_of(session.get_one(models.SeriesRow, row.series_id))
         self.suspicion = Suspicion.of(row, self.series)
         self.histories = Histories(session)
 
@@ -126,7 +117,7 @@ class _Confirmation:
             return []
         self._end(outcome)
         opened = self._open_findings(outcome, reading)
-        if outcome.state is not ConfirmationState.UNRESOLVED:
+        if outcome.state is not models.ConfirmationState.UNRESOLVED:
             self._look_again()
         return opened
 
@@ -156,7 +147,7 @@ class _Confirmation:
 
     def _end(self, outcome: ConfirmationVerdict) -> None:
         _end(self.session, self.row, outcome, self.now)
-        if outcome.state is ConfirmationState.CONFIRMED:  # binds the history from there on
+        if outcome.state is models.ConfirmationState.CONFIRMED:  # binds the history from there on
             row = self.row
             begins = row.first_bad, row.first_bad_at, row.first_bad_result
             pending.mark_pending(self.session, self.now, *begins)
@@ -164,7 +155,7 @@ class _Confirmation:
     def _open_findings(self, outcome: ConfirmationVerdict, reading: RemeasuredValue) -> list[str]:
         """Open what the outcome asks for, unless a finding covers it by now."""
         row = self.row
-        if outcome.state is ConfirmationState.BAD_NODE:
+        if outcome.state is models.ConfirmationState.BAD_NODE:
             node = NodeChange(
                 worker=row.worker,
                 last_good=row.last_good,
@@ -181,10 +172,13 @@ class _Confirmation:
                 series=(row.series_id,),
             )
             return open_bad_node(self.session, node, self.series.comparability, self.now)
-        if outcome.state not in (ConfirmationState.CONFIRMED, ConfirmationState.ENVIRONMENT):
+        if outcome.state not in (
+            models.ConfirmationState.CONFIRMED,
+            models.ConfirmationState.ENVIRONMENT,
+        ):
             return []
         history = self.histories.of(self.series.id)
-        beside = outcome.state is ConfirmationState.CONFIRMED
+        beside = outcome.state is models.ConfirmationState.CONFIRMED
         if is_reported(self.session, history, self.suspicion, beside=beside):
             return []  # another case of the same cause was measured again and stands for this one
         least = least_effect(load_threshold(self.session, self.series))
@@ -214,7 +208,7 @@ class _Confirmation:
         The history mixes it with what a slow worker measured, which a suspicion leaves out.
         """
         row, suspicion = self.row, self.suspicion
-        shown = self.session.get(ChangeRow, row.change_id) if row.change_id else None
+        shown = self.session.get(models.ChangeRow, row.change_id) if row.change_id else None
         tail, ill = self.histories.of(self.series.id).recent, slow_periods(self.session)
         mixed = any(by_ill(point, ill) for point in tail.points[-LEVEL_POINTS:])
         if shown is not None and shown.present and not mixed:
@@ -243,7 +237,7 @@ class _Confirmation:
 
         Where a worker has one code for all revisions, its baseline is none and says nothing.
         """
-        job = ComparisonJob
+        job = models.ComparisonJob
         query = (
             select(job.result_id, job.measured, job.side, job.worker, job.comparison_id)
             .where(job.comparison_id.in_(self.row.comparisons), job.result_id.is_not(None))
@@ -268,7 +262,7 @@ def _one_code(view: ComparisonView) -> bool:
 
 
 def reading_of(
-    session: Session, row: ConfirmationRow, view: ComparisonView, metric: str
+    session: Session, row: models.ConfirmationRow, view: ComparisonView, metric: str
 ) -> RemeasuredValue | None:
     """Give the result of a comparison of one case for one metric; None if it has no pair."""
     decision = view.decision or view.so_far
@@ -295,29 +289,33 @@ def reading_of(
     )
 
 
-def _other_code(session: Session, row: ConfirmationRow, comparison_id: str) -> bool:
+def _other_code(session: Session, row: models.ConfirmationRow, comparison_id: str) -> bool:
     """Return True if the newer revision was measured again with other code than at first."""
     first = (
-        select(EnvironmentRow.facts)
-        .join(ResultRow, ResultRow.environment == EnvironmentRow.digest)
-        .where(ResultRow.id == row.first_bad_result)
+        select(models.EnvironmentRow.facts)
+        .join(models.ResultRow, models.ResultRow.environment == models.EnvironmentRow.digest)
+        .where(models.ResultRow.id == row.first_bad_result)
     )
-    again = select(ComparisonJob.measured).where(
-        ComparisonJob.comparison_id == comparison_id, ComparisonJob.side == Side.CONTENDER
+    again = select(models.ComparisonJob.measured).where(
+        models.ComparisonJob.comparison_id == comparison_id,
+        models.ComparisonJob.side == Side.CONTENDER,
     )
     ran = {(measured or {}).get("software", "") for measured in session.scalars(again)} - {""}
     return not ran <= {gate.software_of(facts) for facts in session.scalars(first)}
 
 
 def _unresolved(kind: str, **facts: object) -> ConfirmationVerdict:
-    return ConfirmationVerdict(ConfirmationState.UNRESOLVED, state(kind, **facts))
+    return ConfirmationVerdict(models.ConfirmationState.UNRESOLVED, state(kind, **facts))
 
 
 def _end(
-    session: Session, row: ConfirmationRow, outcome: ConfirmationVerdict, now: datetime
+    session: Session, row: models.ConfirmationRow, outcome: ConfirmationVerdict, now: datetime
 ) -> None:
-    seen = ConfirmationRow.id == row.id, ConfirmationRow.state == ConfirmationState.RUNNING
-    done = update(ConfirmationRow).where(*seen)
+    seen = (
+        models.ConfirmationRow.id == row.id,
+        models.ConfirmationRow.state == models.ConfirmationState.RUNNING,
+    )
+    done = update(models.ConfirmationRow).where(*seen)
     values = {"state": outcome.state, "says": outcome.says.stored(), "decided_at": now}
     assert rows(session, done.values(**values)) == 1
     session.refresh(row)

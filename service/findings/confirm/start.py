@@ -18,7 +18,7 @@ from service import comparisons, models
 from service.analysis.statement import state
 from service.comparisons import worker_choice
 from service.comparisons.worker_choice import LATELY
-from service.database.session import new_id
+from service.database.session import new_id, pairs
 from service.errors import ServiceError
 from service.findings import rules
 from service.findings.bad_nodes import ill_nodes
@@ -310,7 +310,7 @@ def _workers(
         models.WorkerRow.last_seen_at > now - LATELY,
         models.WorkerRow.drained_at.is_(None),
     )
-    here = {name: has for name, has in session.execute(query.order_by(models.WorkerRow.name))}  # noqa: C416
+    here = pairs(session, query.order_by(models.WorkerRow.name))
     apart = worker_choice.able(here, suspicion.last_good, suspicion.first_bad)
     there = apart or worker_choice.able(here, suspicion.first_bad, suspicion.first_bad)
     return [worker for worker in there if worker not in ill] or there

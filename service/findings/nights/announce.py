@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import FINAL_STATES
 from service.database import paging
 from service.database.session import Database, alone, now_of
-from service.findings.nights.facts import DAY, Slot, gather, local_date, slots_between
+from service.findings.nights import facts
 from service.models import ConfirmationRow, EventKind, Job, OutboxEvent, PendingAnalysis, Schedule
 from service.models.confirmations import ConfirmationState
 from service.outbox import events
@@ -21,7 +21,7 @@ from service.wording import night as words
 
 LATEST = timedelta(hours=8)
 """After a night's first slot it is told, finished or not: by then somebody is at work."""
-_BACK = 3 * DAY
+_BACK = 3 * facts.DAY
 """How far back is looked: after a longer downtime no old night is told."""
 _REPORTED = (OutboxEvent.kind == EventKind.NIGHT_REPORTED,)
 Night = tuple[str, date]
@@ -35,7 +35,7 @@ def announce(database: Database, prices: Sequence[Price] = ()) -> None:
         due = list(_over(session, now))
     for project, night in due:
         with database.reading() as session:
-            report = gather(session, night, now, project, prices)
+            report = facts.gather(session, night, now, project, prices)
         with database.writing() as session:
             alone(session, "nights")
             if not _is_told(session, project, night):
@@ -44,8 +44,8 @@ def announce(database: Database, prices: Sequence[Price] = ()) -> None:
 
 def _over(session: Session, now: datetime) -> Iterable[Night]:
     """Nights that were not told and whose slots have all ended, or have had their time."""
-    nights: dict[Night, list[Slot]] = {}
-    for slot in slots_between(session, now - _BACK, now + DAY):
+    nights: dict[Night, list[facts.Slot]] = {}
+    for slot in facts.slots_between(session, now - _BACK, now + facts.DAY):
         nights.setdefault((slot.project, slot.night), []).append(slot)
     for night, slots in nights.items():
         if _is_told(session, *night):
@@ -62,12 +62,12 @@ def _has_more(session: Session, night: Night, late: datetime) -> bool:
         Schedule.project == project, Schedule.enabled.is_(True), Schedule.next_due_at < late
     )
     return any(
-        row.next_due_at is not None and local_date(row.next_due_at, row.timezone) == at
+        row.next_due_at is not None and facts.local_date(row.next_due_at, row.timezone) == at
         for row in session.scalars(query)
     )
 
 
-def _goes_on(session: Session, slots: Iterable[Slot]) -> bool:
+def _goes_on(session: Session, slots: Iterable[facts.Slot]) -> bool:
     """Say if cases of these slots are still to come, or what they showed is still looked at."""
     submissions = [slot.submission_id for slot in slots if slot.submission_id is not None]
     open_jobs = exists().where(Job.submission_id.in_(submissions), Job.state.not_in(FINAL_STATES))

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from benchmarks.contracts import FINAL_STATES, JobState, Status, leading
+from benchmarks import contracts
 from service import findings, models
 from service.analysis.statement import read
 from service.errors import NotFound
@@ -27,9 +27,9 @@ DAY = timedelta(days=1)
 MOST = 200
 """Findings of each sort; a night that opens more is told by its first."""
 _HOLDS = {
-    JobState.QUEUED: "No worker has taken it yet.",
-    JobState.LEASED: "It is being measured.",
-    JobState.RUNNING: "It is being measured.",
+    contracts.JobState.QUEUED: "No worker has taken it yet.",
+    contracts.JobState.LEASED: "It is being measured.",
+    contracts.JobState.RUNNING: "It is being measured.",
 }
 
 
@@ -183,7 +183,7 @@ def _cases(session: Session, submissions: Sequence[str]) -> list[_Case]:
         _Case(
             key=of_case[0].case_key,
             workload=of_case[0].spec["case"]["workload"],
-            ended=all(JobState(row.state) in FINAL_STATES for row in of_case),
+            ended=all(contracts.JobState(row.state) in contracts.FINAL_STATES for row in of_case),
             why=_why(of_case) or disturbed.get(group, ""),
         )
         for group, of_case in jobs.items()
@@ -193,10 +193,10 @@ def _cases(session: Session, submissions: Sequence[str]) -> list[_Case]:
 def _why(of_case: Sequence[Any]) -> str:
     """The reason why a case has no measurement; empty if it has one."""
     for row in of_case:
-        if row.status not in {None, Status.OK}:
+        if row.status not in {None, contracts.Status.OK}:
             return f"{row.status.replace('_', ' ')}: {row[-1]}".rstrip(": ")
-    state = leading(JobState(row.state) for row in of_case)
-    if state is JobState.SUCCEEDED:
+    state = contracts.leading(contracts.JobState(row.state) for row in of_case)
+    if state is contracts.JobState.SUCCEEDED:
         return ""
     reason = next((row.reason for row in of_case if row.state == state and row.reason), "")
     return reason or _HOLDS.get(state, state.value)

@@ -40,7 +40,7 @@ class FolderStore:
                 except OSError:
                     Path(draft.name).unlink()
                     raise
-            _sync(place.parent)
+            sync(place.parent)
 
     def get(self, digest: str) -> bytes | None:
         """Read a file.
@@ -125,8 +125,9 @@ def _age_s(path: Path) -> float:
         return 0.0
 
 
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+def sync(place: Path) -> None:
+    """Have a file's content, or a folder's names, on the disk."""
+    handle = os.open(place, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

@@ -4,22 +4,7 @@ Reads in one transaction that changes nothing, a few jobs at a time. What is wro
 shortest history, out of the log, that shows it.
 """
 
-from service.maintenance.verify.invariants import PROMISES, check, verify
-from service.maintenance.verify.values import (
-    Breach,
-    CheckOutcome,
-    Event,
-    Finding,
-    VerificationReport,
-)
+from service.maintenance.verify.invariants import verify
+from service.maintenance.verify.values import CheckOutcome, Event, Finding, VerificationReport
 
-__all__ = [
-    "PROMISES",
-    "Breach",
-    "CheckOutcome",
-    "Event",
-    "Finding",
-    "VerificationReport",
-    "check",
-    "verify",
-]
+__all__ = ["CheckOutcome", "Event", "Finding", "VerificationReport", "verify"]

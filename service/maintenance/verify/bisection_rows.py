@@ -63,10 +63,7 @@ def _decided(row: models.BisectionRow, asked: list[AskedProbe]) -> Iterator[str]
 
 
 def _probed(
-    session: Session,
-    row: models.BisectionRow,
-    request: BisectionRequest,
-    asked: list[AskedProbe],
+    session: Session, row: models.BisectionRow, request: BisectionRequest, asked: list[AskedProbe]
 ) -> Iterator[str]:
     """Yield each probe that is none of its comparisons, and each comparison that is none of it."""
     if row.probed != len(asked):

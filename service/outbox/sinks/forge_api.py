@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import orjson
 
-from service.outbox.post import JSON, HttpAnswer, Message, NotDelivered, exchange, readable
+from service.outbox import post
 
 ATTEMPT_S = 40.0
 """For all requests of one attempt: less than a claim of a delivery or a comment holds."""
@@ -24,7 +24,7 @@ _NOT_JSON = b")]}'\n"
 """Gerrit begins each document so that no browser runs it."""
 
 
-class ForgeRefused(NotDelivered):
+class ForgeRefused(post.NotDelivered):
     """The forge answered with an error."""
 
     def __init__(self, sentence: str, status: int, *, wait_s: float, final: bool) -> None:
@@ -55,11 +55,11 @@ class ForgeApi:
         """
         left_s = min(self.within_s, self.ends_s - time.monotonic())
         if left_s <= 0:
-            raise NotDelivered(f"{self.title} is too slow: {ATTEMPT_S:g} s are over.")
+            raise post.NotDelivered(f"{self.title} is too slow: {ATTEMPT_S:g} s are over.")
         body = b"" if document is None else orjson.dumps(document)
         url = httpx2.URL(f"{self.base}/{path}")
-        message = Message(JSON | dict(self.headers), body)
-        answer = exchange(method, url, message, private=self.private, within_s=left_s)
+        message = post.Message(post.JSON | dict(self.headers), body)
+        answer = post.exchange(method, url, message, private=self.private, within_s=left_s)
         if not 200 <= answer.status < 300:
             raise self._refused(method, path, answer)
         if not answer.body:
@@ -67,7 +67,7 @@ class ForgeApi:
         try:
             return orjson.loads(answer.body.removeprefix(_NOT_JSON))
         except orjson.JSONDecodeError:
-            raise NotDelivered(f"{self.title} answered with what is no JSON.") from None
+            raise post.NotDelivered(f"{self.title} answered with what is no JSON.") from None
 
     def pages(self, path: str) -> Iterator[Any]:
         """Yield what the pages of a list hold."""
@@ -78,7 +78,7 @@ class ForgeApi:
             if len(page) < PER_PAGE:
                 return
 
-    def _refused(self, method: str, path: str, answer: HttpAnswer) -> ForgeRefused:
+    def _refused(self, method: str, path: str, answer: post.HttpAnswer) -> ForgeRefused:
         said = _message(answer.body)
         for secret in self.secrets:
             said = said.replace(secret, "***")
@@ -97,14 +97,14 @@ def _message(body: bytes) -> str:
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
-        return readable(body)
+        return post.readable(body)
     if not isinstance(document, dict):
-        return readable(body)
+        return post.readable(body)
     said = document.get("message") or document.get("error_description") or document.get("error")
-    return readable(said.encode() if isinstance(said, str) else body)
+    return post.readable(said.encode() if isinstance(said, str) else body)
 
 
-def _wait_s(answer: HttpAnswer, said: str) -> float:
+def _wait_s(answer: post.HttpAnswer, said: str) -> float:
     """For how long a limit asks to wait; 0 if the answer is no limit."""
     headers = answer.headers
     after = headers.get("retry-after", "")

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from typing import Any, ClassVar, Literal, Self
 from urllib.parse import quote
 
-from pydantic import Field, model_validator
+import jwt
+from pydantic import Field, SecretStr, model_validator
 
 from service.models import OutboxEvent
-from service.outbox.sinks import app_tokens
+from service.outbox.post import NotDelivered
+from service.outbox.sinks import forge_api, sink
 from service.outbox.sinks.forge import Comment, Place, edited
-from service.outbox.sinks.forge_api import ForgeApi, ForgeRefused
+from service.outbox.sinks.forge_api import ForgeApi
 from service.outbox.sinks.hooks import HookedForge, Spoken
-from service.outbox.sinks.sink import Kept, Sending
 from service.schemas.comparisons import ComparisonState
 from service.schemas.gate import Outcome
 from service.schemas.pull_requests import ForgeKind
@@ -29,6 +32,14 @@ _STATES: dict[Outcome | None, str] = {
 }
 _CONCLUSIONS = {Outcome.PASS: "success"}
 """Anything else fails: a rule that asks for a check takes a neutral one as passed."""
+_LASTS_S, _SKEW_S = 540, 60
+"""GitHub takes a signed token for 10 minutes at most, by its own clock."""
+_EARLY_S = 120.0
+"""A token is not begun with when it ends so soon."""
+
+
+_KEPT: dict[tuple[str, int, str], tuple[str, float]] = {}
+"""Tokens of an App's installations and their ends (Unix time), by address, App and repository."""
 
 
 class GitHub(HookedForge):
@@ -38,9 +49,9 @@ class GitHub(HookedForge):
     forge: ClassVar[ForgeKind] = ForgeKind.GITHUB
     title: ClassVar[str] = "GitHub"
     api: str = "https://api.github.com"
-    token: Kept | None = None
+    token: sink.Kept | None = None
     app: int | None = Field(default=None, ge=1)
-    private_key: Kept | None = None
+    private_key: sink.Kept | None = None
     """Of the App, in PEM."""
 
     @model_validator(mode="after")
@@ -50,34 +61,34 @@ class GitHub(HookedForge):
             raise ValueError("github needs either a token, or app and private_key")
         return self
 
-    def open(self, repository: str, within_s: float) -> ForgeApi:
+    def open(self, repository: str, within_s: float) -> forge_api.ForgeApi:
         """Begin with the token, or with that of the App's installation."""
 
-        def begin(token: str) -> ForgeApi:
+        def begin(token: str) -> forge_api.ForgeApi:
             headers = _VERSION | {"Authorization": f"Bearer {token}"}
             base = self.api.rstrip("/")
-            return ForgeApi(self.title, base, self.private, within_s, headers, (token,))
+            return forge_api.ForgeApi(self.title, base, self.private, within_s, headers, (token,))
 
         if self.token is not None:
             return begin(self.token.get_secret_value())
         assert self.app is not None
         assert self.private_key is not None
-        return begin(app_tokens.installation_token(begin, self.app, self.private_key, repository))
+        return begin(installation_token(begin, self.app, self.private_key, repository))
 
-    def send(self, event: OutboxEvent, sending: Sending) -> None:
+    def send(self, event: OutboxEvent, sending: sink.Sending) -> None:
         """Write; an App's token that GitHub takes no more is not tried again."""
         try:
             super().send(event, sending)
-        except ForgeRefused as fault:
+        except forge_api.ForgeRefused as fault:
             if fault.status == 401:
-                app_tokens.forget(self.app)
+                forget_tokens(self.app)
             raise
 
     def probe(self, repository: str) -> str:
         """The repository's own path."""
         return f"repos/{repository}"
 
-    def show_state(self, api: ForgeApi, place: Place, gate: ShownGate) -> None:
+    def show_state(self, api: forge_api.ForgeApi, place: Place, gate: ShownGate) -> None:
         """Set a commit status, or the App's check run."""
         if self.app is not None:
             self._check(api, place, gate)
@@ -91,7 +102,7 @@ class GitHub(HookedForge):
         }
         api.call("POST", f"repos/{place.repository}/statuses/{gate.head}", document)
 
-    def _check(self, api: ForgeApi, place: Place, gate: ShownGate) -> None:
+    def _check(self, api: forge_api.ForgeApi, place: Place, gate: ShownGate) -> None:
         name, head = f"throughline/{gate.name}", gate.head
         document: dict[str, Any] = {
             "name": name,
@@ -113,28 +124,28 @@ class GitHub(HookedForge):
         else:
             api.call("POST", runs, document | {"head_sha": head})
 
-    def comments(self, api: ForgeApi, place: Place) -> Iterator[Comment]:
+    def comments(self, api: forge_api.ForgeApi, place: Place) -> Iterator[Comment]:
         """Yield the comments of the conversation."""
         for one in api.pages(f"repos/{place.repository}/issues/{place.number}/comments"):
             app = one.get("performed_via_github_app") or {}
             author = f"app {app.get('id')}" if self.app else str((one["user"] or {}).get("id"))
             yield Comment(str(one["id"]), one["body"] or "", author)
 
-    def author(self, api: ForgeApi) -> str:
+    def author(self, api: forge_api.ForgeApi) -> str:
         """The App, or whoever's token it is."""
         return f"app {self.app}" if self.app else str(api.call("GET", "user")["id"])
 
-    def create(self, api: ForgeApi, place: Place, body: str) -> str:
+    def create(self, api: forge_api.ForgeApi, place: Place, body: str) -> str:
         """Write into the conversation."""
         path = f"repos/{place.repository}/issues/{place.number}/comments"
         return str(api.call("POST", path, {"body": body})["id"])
 
-    def edit(self, api: ForgeApi, place: Place, comment_id: str, body: str) -> bool:
+    def edit(self, api: forge_api.ForgeApi, place: Place, comment_id: str, body: str) -> bool:
         """Edit in place."""
         path = f"repos/{place.repository}/issues/comments/{comment_id}"
         return edited(api, "PATCH", path, {"body": body})
 
-    def merged(self, api: ForgeApi, repository: str, commit: str) -> int | None:
+    def merged(self, api: forge_api.ForgeApi, repository: str, commit: str) -> int | None:
         """Ask for the pull requests of the commit."""
         found = api.call("GET", f"repos/{repository}/commits/{commit}/pulls")
         merged = [one for one in found if one.get("merged_at")]
@@ -158,19 +169,55 @@ class GitHub(HookedForge):
             return None
         return Spoken(place, str(int(comment["id"])), comment["user"]["login"], comment["body"])
 
-    def permits(self, api: ForgeApi, spoken: Spoken) -> bool:
+    def permits(self, api: forge_api.ForgeApi, spoken: Spoken) -> bool:
         """Ask for the author's permission."""
         path = f"repos/{spoken.place.repository}/collaborators/{quote(spoken.author)}/permission"
         try:
             return api.call("GET", path)["permission"] in ("admin", "write")
-        except ForgeRefused as fault:
+        except forge_api.ForgeRefused as fault:
             if fault.status == 404:
                 return False
             raise
 
-    def ends(self, api: ForgeApi, place: Place) -> tuple[str, str]:
+    def ends(self, api: forge_api.ForgeApi, place: Place) -> tuple[str, str]:
         """Ask where the branches parted."""
         pull = api.call("GET", f"repos/{place.repository}/pulls/{place.number}")
         base, head = pull["base"]["sha"], pull["head"]["sha"]
         parted = api.call("GET", f"repos/{place.repository}/compare/{base}...{head}?per_page=1")
         return parted["merge_base_commit"]["sha"], head
+
+
+def installation_token(
+    begin: Callable[[str], ForgeApi], app: int, key: SecretStr, repository: str
+) -> str:
+    """The token of an App where it is installed; ``begin`` opens a conversation with a token.
+
+    Raises:
+        NotDelivered: GitHub gives none, or the key is no private key.
+    """
+    signed = signed_token(app, key)
+    api = begin(signed)
+    name = (api.base, app, repository)
+    kept = _KEPT.get(name)
+    if kept is None or kept[1] - time.time() < _EARLY_S:
+        installation = api.call("GET", f"repos/{repository}/installation")["id"]
+        made = api.call("POST", f"app/installations/{int(installation)}/access_tokens", {})
+        ends = datetime.fromisoformat(made["expires_at"])
+        kept = _KEPT[name] = made["token"], ends.timestamp()
+    return kept[0]
+
+
+def forget_tokens(app: int | None) -> None:
+    """Drop an App's tokens, of which GitHub took one no more."""
+    for name in [name for name in _KEPT if name[1] == app]:
+        _KEPT.pop(name, None)
+
+
+def signed_token(app: int, key: SecretStr) -> str:
+    """The token by which an App shows who it is (RS256)."""
+    now = int(time.time())
+    claims = {"iat": now - _SKEW_S, "exp": now + _LASTS_S, "iss": str(app)}
+    try:
+        return jwt.encode(claims, key.get_secret_value(), algorithm="RS256")
+    except (ValueError, TypeError, jwt.PyJWTError):
+        raise NotDelivered("private_key is no RSA key in PEM.", final=True) from None

@@ -1,4 +1,4 @@
-"""Mail over SMTP, with STARTTLS or TLS."""
+"""Mail over SMTP, with STARTTLS or TLS: each event as a letter, in plain text and in HTML."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ import smtplib
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
 from functools import cache
-from typing import Annotated, Literal, Self
+from html import escape
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
 from benchmarks.contracts import Worded
-from service.models import OutboxEvent
+from service.models import EventKind, OutboxEvent
 from service.outbox.addresses import AddressRefused, resolve
-from service.outbox.events import title_of
-from service.outbox.letters import html_of, text_of
+from service.outbox.events import page_of, title_of
 from service.outbox.post import NotDelivered, readable
 from service.outbox.sinks.sink import Kept, Sending, Sink
+from service.schemas.nights import NightReport
+from service.wording import night as words
 
 _PATIENCE = 3
 """Times as long as for a hook: mail servers make strangers wait before they greet."""
@@ -86,8 +88,8 @@ class Mail(Sink):
         mail["Date"] = event.at
         mail["Message-ID"] = f"<{event.id}@{self.sender.partition('@')[2]}>"
         mail["Auto-Submitted"] = "auto-generated"  # so that no absent reader's machine answers
-        mail.set_content(text_of(event, address))
-        mail.add_alternative(html_of(event, address), subtype="html")
+        mail.set_content(plain_letter(event, address))
+        mail.add_alternative(html_letter(event, address), subtype="html")
         return mail
 
     @contextmanager
@@ -147,3 +149,50 @@ def _answered(code: int, said: bytes | str) -> str:
 @cache
 def _tls() -> ssl.SSLContext:
     return ssl.create_default_context()
+
+
+def plain_letter(event: OutboxEvent, address: str) -> str:
+    """Plain text; links begin with ``address``."""
+    details = event.details or {}
+    if event.kind == EventKind.NIGHT_REPORTED:
+        return words.text(_account(details), address)
+    if event.kind != EventKind.DIGEST:
+        return f"{event.headline}\n\n{event.sentence}\n\n{address}{page_of(event)}\n"
+    night = [words.text(_account(details["night"]), address)] if details["night"] else []
+    listed = [
+        f"{one['title']}: {one['headline']}\n{address}{one['path']}\n" for one in details["listed"]
+    ]
+    return "\n".join([*night, *listed, *_more(details)]) or f"{event.headline}.\n"
+
+
+def html_letter(event: OutboxEvent, address: str) -> str:
+    """A whole HTML page without styles, scripts or pictures of others."""
+    details = event.details or {}
+    if event.kind == EventKind.NIGHT_REPORTED:
+        return words.as_html(_account(details), address)
+    if event.kind != EventKind.DIGEST:
+        link = _link(f"{address}{page_of(event)}", "See it")
+        sentence = escape(event.sentence).replace("\n", "<br>")
+        return words.page(event.headline, f"<p>{sentence}</p>\n<p>{link}</p>\n")
+    items = "".join(
+        f"<li>{escape(one['title'])}: {_link(address + one['path'], one['headline'])}</li>"
+        for one in details["listed"]
+    )
+    parts = [f"<ul>{items}</ul>\n", *(f"<p>{escape(line)}</p>\n" for line in _more(details))]
+    if details["night"]:
+        night = _account(details["night"])
+        told = f"<h2>{escape(night.title)}</h2>\n{words.html_body(night, address)}"
+        parts = [told, "<h2>Events</h2>\n", *parts]
+    return words.page(event.headline, "".join(parts))
+
+
+def _account(details: Mapping[str, Any]) -> words.Account:
+    return words.account(NightReport.model_validate(details))
+
+
+def _more(details: Mapping[str, Any]) -> list[str]:
+    return [f"And {details['more']} earlier."] if details["more"] else []
+
+
+def _link(address: str, said: str) -> str:
+    return f'<a href="{escape(address)}">{escape(said)}</a>'

@@ -11,7 +11,7 @@ from builders.service_hand import Hand
 from fastapi.testclient import TestClient
 
 from benchmarks.contracts import Environment, Status
-from service.maintenance.verify import check
+from service.maintenance.verify.invariants import check
 from service.maintenance.verify.values import CheckOutcome
 
 

@@ -363,6 +363,6 @@ def test_verify_sees_a_changed_point_document_and_series(client: TestClient) -> 
     ):
         with importer.database.session(write=True) as session:
             session.execute(broken)
-            assert not verify.check(session).kept
+            assert not verify.invariants.check(session).kept
             session.rollback()
     assert verify.verify(importer.database).kept

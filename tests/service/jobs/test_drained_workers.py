@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Claim, Worker
 from service import comparisons
 from service.database.session import Database, now_of
-from service.jobs import expiry, leases, presence, workers
+from service.jobs import expiry, leases, workers
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import submit as put
 from service.jobs.types import Terms
@@ -151,7 +151,7 @@ def test_a_drained_worker_may_be_off(client: TestClient, hand: Hand, database: D
     with database.writing() as session:
         now = now_of(session)
         session.execute(update(WorkerRow).values(last_seen_at=now - timedelta(hours=1)))
-        presence.watch(session, now)
+        workers.watch_presence(session, now)
         assert session.scalar(select(func.count()).select_from(OutboxEvent)) == 0
 
 

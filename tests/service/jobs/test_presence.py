@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select, update
 
 from service.database.session import Database, now_of
-from service.jobs import presence
+from service.jobs import workers
 from service.maintenance import background
 from service.maintenance.background import Background
 from service.models import OutboxEvent, WorkerRow
@@ -24,7 +24,7 @@ def told_after(client: TestClient, silent: timedelta, *, heard: bool = True) -> 
     with database.writing() as session:
         now = now_of(session)
         session.execute(update(WorkerRow).values(last_seen_at=now - silent))
-        presence.watch(session, now, heard=heard)
+        workers.watch_presence(session, now, heard=heard)
         return list(session.scalars(select(OutboxEvent.headline).order_by(OutboxEvent.id)))
 
 

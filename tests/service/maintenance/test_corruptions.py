@@ -18,7 +18,8 @@ from sqlalchemy.types import TypeEngine
 from service.database.session import Database
 from service.history.artifacts.folder import FolderStore
 from service.history.artifacts.store import beside
-from service.maintenance.verify import check, guards, verify
+from service.maintenance.verify import guards, verify
+from service.maintenance.verify.invariants import check
 from service.models import Base, UtcDateTime
 
 TABLES = {table.name: table for table in Base.metadata.sorted_tables}

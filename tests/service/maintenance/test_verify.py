@@ -26,7 +26,8 @@ from service.jobs import attempts, expiry, leases, schedules, types, workers
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import submit
 from service.jobs.types import Holder, Terms
-from service.maintenance.verify import CheckOutcome, check, guards, verify
+from service.maintenance.verify import CheckOutcome, guards, verify
+from service.maintenance.verify.invariants import check
 from service.maintenance.verify.jobs import ATTEMPT_STEPS, FINAL, JOB_STEPS
 from tests.service.jobs.test_transitions import LEGAL_ATTEMPT, LEGAL_JOB
 

@@ -28,7 +28,8 @@ from service.app import create_app
 from service.database.session import Database, now_of
 from service.models import DeliveryRow, ForgeComment
 from service.outbox import couriers, deliveries, forge_comments
-from service.outbox.sinks import Sinks, app_tokens
+from service.outbox.sinks import Sinks
+from service.outbox.sinks import github as github_sink
 from service.schemas.outbox import DeliveryState
 from service.settings import Settings
 
@@ -114,7 +115,7 @@ def told(github: FakeGitHub, client: TestClient, hand: Hand) -> Told:
 
 @pytest.fixture
 def by_app(github: FakeGitHub, client: TestClient, hand: Hand) -> Told:
-    app_tokens._KEPT.clear()
+    github_sink._KEPT.clear()
     what = {"kind": "github", "api": github.url(), "repositories": ["acme/vision"]}
     return telling(github, client, hand, app=41, private_key=PEM, **what)
 

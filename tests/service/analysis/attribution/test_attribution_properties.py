@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.contracts import Direction, Trace
-from service.analysis.attribution import Attribution, Evidence, Measurement, Question, attribute
+from service.analysis.attribution import Attribution, Measurement, Question, attribute
 from service.analysis.attribution.environment import differences as facts_that_differ
 from service.analysis.attribution.quantities import differences
 from service.analysis.attribution.quantities_of import QuantityKind
 from service.analysis.attribution.quantities_of import side as readings
+from service.analysis.attribution.types import Evidence
 from service.schemas.findings import Cause, Part, State, Strength
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)

@@ -7,8 +7,9 @@ from builders.attributed import Night, explained, question, residuals, side
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.analysis.attribution import Evidence, Residual
+from service.analysis.attribution import Residual
 from service.analysis.attribution.node import evidence, rounds
+from service.analysis.attribution.types import Evidence
 from service.schemas.findings import State, Strength
 from service.wording.statements import say
 

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.analysis.bisection import Judgement, Probe, Search, judged, posterior_of
+from service.analysis.bisection import Judgement, Probe, Search, judged
+from service.analysis.bisection.posterior import posterior_of
 from service.analysis.bisection.remainder import place_in, places_of
 from service.analysis.gate.noise import PairNoise
 from service.schemas.bisections import BisectionOutcome, BisectionStage

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from builders.gate_records import record
 
-from service.analysis.gate import Levels, decide_case
+from service.analysis.gate.decision import decide_case
 from service.analysis.gate.forecast import Expected, PairNoise, forecast, power_of
+from service.analysis.gate.metrics import Levels
 from service.analysis.statement import Statement
 from service.schemas.gate import CaseFinding, CaseForecast, CaseVerdict, NoiseSource
 from service.schemas.policy import Limit, Policy, Rule

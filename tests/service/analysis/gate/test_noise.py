@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from builders.gate_records import record
 
-from service.analysis.gate import Levels, decide_case, estimate
+from service.analysis.gate.decision import decide_case
+from service.analysis.gate.metrics import Levels
 from service.analysis.gate.noise import MOST_FREEDOM, KnownNoise, PairNoise
-from service.analysis.gate.sequential import intervals
+from service.analysis.gate.sequential import estimate, intervals
 from service.schemas.gate import CaseVerdict
 from service.schemas.policy import Policy, Rule
 

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from builders.gate_records import record
 
-from service.analysis.gate import CaseRecord, Levels, Pair, decide_case, next_places
+from service.analysis.gate import CaseRecord, Pair, next_places
+from service.analysis.gate.decision import decide_case
+from service.analysis.gate.metrics import Levels
 from service.analysis.gate.order import pairs_to_go
 from service.schemas.gate import REGRESSIONS, CaseVerdict
 from service.schemas.policy import Policy, Rule

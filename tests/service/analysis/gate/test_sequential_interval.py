@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.analysis.gate import estimate
+from service.analysis.gate.sequential import estimate
 
 LOGS = st.floats(-0.5, 0.5).map(lambda value: round(value, 6))
 SOME = st.lists(LOGS, min_size=3, max_size=14)
