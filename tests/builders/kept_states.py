@@ -25,8 +25,8 @@ _CHANGED = "rows changed before a test began"
 def bring(database: Database, name: str, make: Callable[[], T]) -> T:
     """Bring a database to where ``make`` brings each like it; give what that gave.
 
-    ``name`` names the state in this process. Nobody has written to the database since it was
-    migrated, and nobody uses it meanwhile.
+    ``name`` names the state in this process. All who name it have a database with the same rows
+    before, as others would be lost, and nobody uses it meanwhile.
     """
     if database.kind != "sqlite":
         return make()

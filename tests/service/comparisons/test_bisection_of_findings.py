@@ -29,7 +29,7 @@ def bisecting(client: TestClient, hand: Hand) -> BisectionHand:
 @pytest.fixture
 def finding(client: TestClient) -> dict[str, Any]:
     """A regression from 100 to 95 between two revisions, with three commits between them."""
-    told = analysed.kept(client.app.state.database)  # type: ignore[attr-defined]
+    told = analysed.analyse(client.app.state.database)  # type: ignore[attr-defined]
     summary: dict[str, Any] = client.get(f"/api/v1/findings/{told.regression}").json()["summary"]
     return summary
 
