@@ -26,6 +26,9 @@ hypothesis.settings.load_profile("unhurried")
 # Most tests are not about access: their service asks for no tokens. Those that are say otherwise,
 # and those that run the programs as people do give them no setting about it.
 os.environ["THROUGHLINE_ACCESS"] = "open"
+# Tests run side by side: threads of arithmetic would wait for each other, and cost more for it.
+# torch and BLAS read this when they are loaded, here and in every process that a test starts.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # To look through what thousands of tests import, as often as usual, took a sixth of their time.
 gc.set_threshold(20_000, 20, 20)
 gc.disable()  # until all tests are imported

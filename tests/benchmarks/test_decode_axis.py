@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from builders import short_resnet
 from PIL import Image
 from torch import Tensor
 from torch.nn.functional import interpolate
@@ -138,8 +139,10 @@ def test_a_file_that_is_no_image_is_named(cache: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
 @pytest.mark.parametrize("workload", ["resnet50", "unet"])
 def test_a_step_takes_what_each_decoder_gives(
-    cache: Path, value: str, layout: str, workload: str
+    cache: Path, value: str, layout: str, workload: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    short_resnet.apply(monkeypatch)
+
     def first(**axes: str) -> tuple[Recipe, Batch]:
         case = catalog.normalise(Case(workload=workload, axes=axes), "cpu")
         recipe = build(case, Context(CPU, cache))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from builders import short_resnet
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -50,14 +51,10 @@ BRIEF = Protocol(
 )
 
 
-SHORT = ((16, 1, 1), (32, 2, 2), (64, 2, 2), (512, 1, 2))
-"""Narrower stages with both kinds of bottleneck: their strides meet images of each side alike."""
-
-
 @pytest.fixture(autouse=True)
 def short_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing here is about what the layers of ResNet-50 compute."""
-    monkeypatch.setattr(resnet50, "STAGES", SHORT)
+    short_resnet.apply(monkeypatch)
 
 
 @pytest.fixture(scope="module")

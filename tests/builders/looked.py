@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from builders import kept_states
 from builders import long_series as long
 from sqlalchemy.orm import Session
 
@@ -22,7 +23,18 @@ def arrive(
 ) -> list[str]:
     """Points come in one by one, and each is looked at, but the first ``quiet`` of a history
     together; the ids of findings opened.
+
+    Many histories begin with the same points, so what the first of a test lead to is kept.
     """
+    name = ("arrived", tuple(values), start, series, quiet)
+    return kept_states.advance(
+        database_session, name, lambda: _arrive(database_session, values, start, series, quiet)
+    )
+
+
+def _arrive(
+    database_session: Session, values: Sequence[float], start: int, series: str, quiet: int
+) -> list[str]:
     opened: list[str] = []
     for number, value in enumerate(values, start):
         long.add(database_session, {number: value}, series_id=series)

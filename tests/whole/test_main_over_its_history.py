@@ -68,7 +68,7 @@ from builders import undelayed
 from worker import checkouts
 from worker.targets import builds
 undelayed.apply()
-builds.FETCH_EVERY_S = checkouts.TELL_AGAIN_S = 0.5  # a night takes seconds here
+builds.FETCH_EVERY_S = checkouts.TELL_AGAIN_S = 2.0  # a night takes seconds here
 runpy.run_module("worker", run_name="__main__")
 """
 

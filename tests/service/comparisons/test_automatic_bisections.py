@@ -32,7 +32,7 @@ def database(client: TestClient) -> Database:
 @pytest.fixture
 def finding(client: TestClient, database: Database) -> str:
     """A confirmed regression of the code between two commits, which a worker builds."""
-    told = analysed.analyse(database)
+    told = analysed.kept(database)
     end_at(database, GOOD, BAD)
     change(database, told.regression, **CONFIRMED)
     builder = {"name": "w", "targets": {"ours": ""}, "revisions": [GOOD, BAD, "3" * 40]}

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from builders import kept_states
 from builders.gate_hand import answered
 from builders.service_hand import Hand, result_of
 from fastapi.testclient import TestClient
@@ -141,17 +142,27 @@ def fleet(client: TestClient) -> Fleet:
 def lived_in(client: TestClient, replicates: int = 1) -> Fleet:
     """A fleet with that history, in so many processes a night."""
     made = Fleet(client)
+
+    def nights() -> list[int]:
+        live(made, replicates)
+        return made.measured
+
+    kept = kept_states.bring(made.database, f"nights to fill up, {replicates}", nights)
+    made.measured = [*kept]
+    return made
+
+
+def live(made: Fleet, replicates: int) -> None:
     made.introduce()
     with made.database.writing() as session:
         session.execute(text("DELETE FROM schedules"))
     nightly = {"cron": "0 2 1 1 *", "suite": "smoke", "revision_rule": "ref:ours:main"}
-    assert client.put(f"{API}/schedules/nightly", json=nightly).status_code == 200
+    assert made.client.put(f"{API}/schedules/nightly", json=nightly).status_code == 200
     slot(made, timedelta(days=30))
     for number in range(NIGHTS):
         made.night(number * STEP, replicates)
     made.measure()
     assert made.ends() == (150, 160)
-    return made
 
 
 def slot(fleet: Fleet, ahead: timedelta) -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from builders import kept_states
 from builders.service_hand import Hand, result_of
 from fastapi.testclient import TestClient
 from sqlalchemy import select, text, update
@@ -114,8 +115,18 @@ def noisy(spec: Any) -> float:
     return 100.0 + step * (20.0 if spec.case.key == LOUD else 1.0)
 
 
-def live(team: Team, nights: str = "12312121212") -> None:
+def live(team: Team) -> None:
     """Measure some nights, each on one worker, then find no new commit."""
+
+    def made() -> int:
+        measure_nights(team, "12312121212")
+        return team.newest
+
+    team.newest = kept_states.bring(team.database, "nights to be measured again", made)
+
+
+def measure_nights(team: Team, nights: str) -> None:
+    """Measure nights, each on the worker with this number, then find no new commit."""
     everybody = team.workers
     for number in nights:
         team.workers = (f"w{number}",)
