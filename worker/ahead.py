@@ -96,7 +96,7 @@ def _process(task: Task) -> tuple[object, ...]:
     """Whatever of ``task`` cannot be changed any more once its process runs."""
     environment = {name: value for name, value in task.environment.items() if name not in COMPILED}
     fixed = task.command, environment, task.folder, task.place, task.passed_fds, task.hidden
-    return (*fixed, task.limits.allowance)
+    return (*fixed, task.revision, task.limits.allowance)
 
 
 class Ahead:
@@ -122,6 +122,8 @@ class Ahead:
 
     def __exit__(self, *_: object) -> None:
         self._expiry.cancel()
+        if self._expiry.is_alive():  # it may have begun to end what waits
+            self._expiry.join()
         self.end()
 
     @contextmanager
@@ -147,7 +149,7 @@ class Ahead:
     def begin(self, tasks: Tasks) -> None:
         """Start what the next job will need; once in a job.
 
-        The kernel ends both with the thread that calls this: it has to be the one that runs jobs.
+        The kernel ends them with the thread that calls this: it has to be the one that runs jobs.
         """
         if self._tried or not self._wanted():
             return

@@ -108,15 +108,19 @@ class Alone:
     def _seated(
         self, launch: Launch, trace_file: Path | None
     ) -> Iterator[tuple[Task, Callable[[Task], Child]]]:
-        """The task, and how it begins: in the process that waits for it, or in a fresh one."""
-        if waiting := self._ahead.taken():
+        """The task, and how it begins: in the process that waits for it, or in a fresh one.
+
+        The lead of a gang measures nothing: it takes none.
+        """
+        waiting = None if launch.spec.case.is_of_gang else self._ahead.taken()
+        if waiting is not None:
             with waiting:
                 there = replace(launch, folder=waiting.folder / _ALONE)
                 task = self.task(there, trace_file=trace_file)
                 if waiting.fit([task]):
                     yield task, waiting.begin
                     return
-            self._ahead.end()
+        self._ahead.end()
         yield self.task(launch, trace_file=trace_file), self.station.begun
 
     def _next_begins(self, launch: Launch) -> Callable[[], None]:
@@ -149,6 +153,7 @@ class Alone:
             self.station.limits(launch.until_s),
             launch.process(self._settings, trace_file, duet),
             () if duet is None else (duet.socket_fd,),
+            revision=launch.spec.revision,
         )
 
     def read(self, launch: Launch, task: Task, outcome: Outcome, flags: Sequence[str]) -> Result:

@@ -64,6 +64,7 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self._claim = folder / "claim.json"
+        self._job = folder / "job.json"
         self._child = folder / "child.json"
         self._ahead = folder / "ahead.json"
 
@@ -81,16 +82,17 @@ class Journal:
 
     def leftovers(self) -> list[Leftover]:
         """The children that were running or waiting last, if nobody saw their end."""
-        found = (_load(path, Leftover) for path in (self._child, self._ahead))
+        found = (_load(path, Leftover) for path in (self._job, self._child, self._ahead))
         return [leftover for leftover in found if leftover is not None]
 
     def started(self, trees: Sequence[Tree], folder: Path) -> None:
-        """Write down which children run."""
-        _save(self._child, Leftover(tuple(trees), str(folder)))
+        """Write down which children run; without any, which folder the job uses beside theirs."""
+        _save(self._child if trees else self._job, Leftover(tuple(trees), str(folder)))
 
     def ended(self) -> None:
-        """Forget the children: nothing of them is left."""
+        """Forget the job's folder and its children: nothing of them is left."""
         remove(self._child)
+        remove(self._job)
 
     def started_ahead(self, trees: Sequence[Tree], folder: Path) -> None:
         """Write down which children wait for the next job."""

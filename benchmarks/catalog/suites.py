@@ -30,8 +30,8 @@ NIGHT = timed(
     Tier.STANDARD, Protocol(parity=True, efficiency=True, phases=True, profile=True)
 ).model_copy(update={"replicates": 1})
 """One process a case: a series' history tells how processes differ, and a surprise is measured
-again the same night. A second process of each case would take another half an hour on an H200, and
-narrow the interval around the next night by a quarter (benchmarks/results/intervals)."""
+again the same night. A second process of each case would take another half an hour on an H200;
+three would narrow the interval around the next night by a third (benchmarks/results/intervals)."""
 
 _PINNED = {"pinning": "on"}
 _GPU_LOADER = {

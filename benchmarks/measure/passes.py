@@ -208,7 +208,9 @@ class Passes:
         first_step_s = self.ranks.most(self._first_step(self._first_batches(batches)))
         read = conditions.reader(self._device)
         rule = WarmupRule(self.protocol, read, self._cycle)
-        timed = self._run(batches, "warmup", rule, self.protocol.block_min_steps)
+        # A gang meets before each block: whole rounds of its loaders, or it would mostly wait.
+        block = max(self.protocol.block_min_steps, self._workers)
+        timed = self._run(batches, "warmup", rule, block)
         if rule.reason == "capped":
             self._flags.append("warmup_incomplete")
         steps = timed.times.step

@@ -148,7 +148,10 @@ def _earlier(
 def _of_series(
     session: Session, case: contracts.Case, request: ComparisonRequest, alike: Mapping[str, str]
 ) -> PairNoise | None:
-    """Take two processes of one night to differ as those of the case's history do."""
+    """Take two processes of one night to differ as those of the case's history do.
+
+    A history of one process a night tells only what process and night make together, which is more.
+    """
     known_as = (_normalised(case, device) for device in set(alike.values()))
     keys = {one.key for one in known_as if one is not None}
     metric = request.policy.rule_of(case.key).limits[0].metric
@@ -161,12 +164,12 @@ def _of_series(
     series = session.scalars(query.where(measured.exists()).order_by(models.SeriesRow.id)).all()
     known = [
         PairNoise(
-            deviation=math.sqrt(2 * spread.process.value * spread.processes),
-            freedom=spread.process.freedom,
+            deviation=math.sqrt(2 * square.value * spread.processes),
+            freedom=square.freedom,
             known_by=schemas.NoiseSource.SERIES,
         )
         for spread in spreads_of(session, series).values()
-        if spread.process
+        if (square := spread.process or spread.night)
     ]
     return max(known, key=lambda noise: noise.freedom, default=None)
 

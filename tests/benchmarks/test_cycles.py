@@ -301,4 +301,4 @@ def test_the_phases_are_of_whole_cycles() -> None:
     trainer = Trainer(recipe(masked, "on"), CPU)
     ring = batch_source.ring(trainer, batch_source.batches(trainer.recipe, 0))
     full = cast(Pass, SimpleNamespace(stall_s=0.0, copy_s=0.0))
-    assert phases.measure(trainer, ring, full).steps == 3 * CYCLE
+    assert phases.measure(trainer, ring, full).steps == 2 * CYCLE

@@ -401,13 +401,16 @@ def labyrinth(asked):
 
 
 def warming(asked):
-    """Warms up until a process waits for the next job, or the test says that none will."""
+    """Warms up until the test says that the next job's process was thought of."""
     note(asked, os.getpid())
     with (asked["folder"] / "sides").open("a") as sides:
         sides.write("ahead\n" if "--await" in sys.argv else "fresh\n")
     with (asked["folder"] / "caches").open("a") as caches:
         caches.write(os.environ["TRITON_CACHE_DIR"] + "\n")
     event(asked, "warmup")
+    number = len((asked["folder"] / "sides").read_text().split())
+    while not (asked["folder"] / f"go-{number}").exists():
+        time.sleep(0.01)
     succeed(asked)
 
 

@@ -18,7 +18,6 @@ from worker.runner import Runner
 from worker.state_dir import Journal
 from worker.supervisor import Interrupted, Station
 
-SCRIPT = Path(__file__).with_name("scripted_child.py")
 FRESH, AHEAD = ["fresh"] * 2, ["ahead"] * 2
 
 
@@ -26,9 +25,9 @@ class Bench:
     """A runner that starts pairs ahead, and what can be seen of them."""
 
     def __init__(self, settings, contained, job, onlooker, notes, folder, wanted):
-        station = Station(settings, contained)
         folder.mkdir()
         self.journal = Journal(folder)
+        station = Station(settings, contained, started=self.journal.started)
         self.ahead = Ahead(station, self.journal, wanted)
         self._runner = Runner(settings, station, self.ahead)
         self._job, self._onlooker, self._notes = job, onlooker, notes
@@ -50,6 +49,7 @@ class Bench:
 
     def waiting(self):
         """The processes that wait, and their folder."""
+        self.journal.ended()  # as the worker does after each job
         noted = self.journal.leftovers()
         trees = [tree for one in noted for tree in one.trees]
         members = [process for tree in trees for process in process_tree.members(tree)]
@@ -91,33 +91,13 @@ def test_it_tells_the_same_as_without(bench):
         assert [turn.step_s for turn in one.turns] == [turn.step_s for turn in other.turns]
 
 
-@pytest.mark.parametrize(
-    "more", [{"baseline": "older"}, {"revision": "newer"}, {"axes": {"precision": "bf16"}}]
-)
-def test_any_pair_of_the_same_code_uses_them(bench, more):
+# Without targets they run what is installed, which another revision may be by now.
+@pytest.mark.parametrize("more", [{"baseline": "older"}, {"revision": "newer"}])
+def test_a_pair_of_another_revision_starts_afresh(bench, more):
     bench.pair()
     bench.await_ready()
-    assert bench.pair(**more).status is Status.OK
-    assert bench.sides() == FRESH + AHEAD
-
-
-@pytest.mark.parametrize("more", [{"baseline": "older"}, {"revision": "newer"}])
-def test_a_pair_of_other_code_starts_afresh(
-    settings, contained, job, onlooker, notes, tmp_path, more
-):
-    for revision in ("abc", "newer", "old", "older"):
-        package = tmp_path / "checkouts" / revision / "benchmarks"
-        package.mkdir(parents=True)
-        (package / "__init__.py").touch()
-        (package / "__main__.py").symlink_to(SCRIPT)
-    target = f"{tmp_path}/checkouts/{{revision}}"
-    chosen = settings.model_copy(update={"child_command": (), "worker_target": target})
-    bench = Bench(chosen, contained, job, onlooker, notes, tmp_path / "b", lambda: True)
-    with bench.ahead:
-        bench.pair()
-        bench.await_ready()
-        waiting, _ = bench.waiting()
-        bench.pair(**more)
+    waiting, _ = bench.waiting()
+    bench.pair(**more)
     assert bench.sides() == FRESH + FRESH
     assert not process_tree.alive({(one.pid, one.started) for one in waiting})
 
@@ -205,10 +185,17 @@ def test_none_load_beside_a_cpus_step_nor_where_they_could_see_it(
 
 
 @pytest.fixture
-def roomy(bench, monkeypatch):
+def roomy(bench, monkeypatch, notes):
     """A bench whose device and processors have room for a process beside the one that measures."""
     monkeypatch.setattr(Station, "room_beside", True)
     monkeypatch.setattr("worker.ahead.usable_cpus", lambda: 16)
+    begin = bench.ahead.begin_beside
+
+    def begun(case, tasks):
+        begin(case, tasks)
+        (notes / f"go-{len(bench.sides())}").touch()
+
+    monkeypatch.setattr(bench.ahead, "begin_beside", begun)
     return bench
 
 
@@ -233,6 +220,44 @@ def test_the_next_case_of_the_same_code_uses_what_loaded_while_the_last_one_warm
 
 
 @pytest.mark.parametrize("contained", [Containment.PROCESS_GROUP])
+def test_a_case_of_another_revision_starts_afresh(roomy):
+    roomy.alone("warming")
+    roomy.await_ready()
+    roomy.alone("warming", revision="newer")
+    assert roomy.sides() == ["fresh"] * 2
+
+
+@pytest.mark.parametrize("contained", [Containment.PROCESS_GROUP])
+def test_the_lead_of_a_gang_takes_none(roomy, notes):
+    roomy.alone("warming")
+    roomy.await_ready()
+    (notes / "go-2").touch()
+    roomy.alone("warming", axes={"parallel": "ddp"})
+    assert roomy.sides() == ["fresh"] * 2
+    assert roomy.waiting() == ([], [])
+
+
+@pytest.mark.parametrize("contained", [Containment.PROCESS_GROUP])
+def test_a_worker_that_dies_has_noted_every_folder(roomy, onlooker, tmp_path, monkeypatch):
+    """That of the job, of the process that waited for it, and of the next one that waits."""
+    unnoted, counts = [], []
+
+    def look(progress):
+        noted = {Path(one.folder) for one in roomy.journal.leftovers()}
+        known = noted | {parent for one in noted for parent in one.parents}
+        there = left_in(tmp_path)
+        counts.append(len(there))
+        unnoted.extend(set(there) - known)
+
+    monkeypatch.setattr(onlooker, "tell", look)
+    for _ in range(3):
+        roomy.alone("warming")
+        roomy.await_ready()
+    assert max(counts) >= 2
+    assert not unnoted
+
+
+@pytest.mark.parametrize("contained", [Containment.PROCESS_GROUP])
 @pytest.mark.parametrize("again", [True, False])
 def test_a_pair_after_a_single_case_starts_afresh_and_the_other_way_round(roomy, again):
     roomy.alone("warming")
@@ -246,8 +271,11 @@ def test_a_pair_after_a_single_case_starts_afresh_and_the_other_way_round(roomy,
 @pytest.mark.parametrize(
     ("cpus", "axes"), [(2, {}), (16, {"workers": "16"}), (16, {"parallel": "ddp"})]
 )
-def test_without_room_beside_it_no_single_process_is_started_ahead(roomy, monkeypatch, cpus, axes):
+def test_without_room_beside_it_no_single_process_is_started_ahead(
+    roomy, monkeypatch, notes, cpus, axes
+):
     monkeypatch.setattr("worker.ahead.usable_cpus", lambda: cpus)
+    (notes / "go-1").touch()
     roomy.alone("warming", axes=axes)
     assert roomy.waiting() == ([], [])
 

@@ -47,8 +47,8 @@ def attempt_check(patch: Patch) -> None:
     def change_job(session: Any, holder: Any, *states: Any, **values: Any) -> bool:
         return transitions.change(session, Job, {"id": holder.job_id, "state": states}, **values)
 
-    patch(attempts, "change_attempt", change_attempt)
-    patch(attempts, "change_job", change_job)
+    names = {"change_attempt": change_attempt, "change_job": change_job}
+    patch(attempts, "transitions", SimpleNamespace(**{**vars(transitions), **names}))
 
 
 def secret_check(patch: Patch) -> None:
@@ -60,7 +60,8 @@ def secret_check(patch: Patch) -> None:
         seen = {"job_id": holder.job_id, "number": holder.number, "state": states}
         return transitions.change(session, Attempt, seen, **values)
 
-    patch(attempts, "change_attempt", change_attempt)
+    names = {"change_attempt": change_attempt}
+    patch(attempts, "transitions", SimpleNamespace(**{**vars(transitions), **names}))
     patch(attempts, "hmac", SimpleNamespace(compare_digest=lambda *_: True))
 
 

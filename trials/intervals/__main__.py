@@ -38,8 +38,8 @@ ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "benchmarks" / "results" / "h200"
 ROWS = ROOT / "benchmarks" / "results" / "intervals" / "coverage.jsonl"
 PAGE = ROWS.parent / "README.md"
-STANDARD, NIGHTLY = 3, 1
-"""Processes of a point: of the tier `standard`, and of the suite `nightly`."""
+PROCESSES = 3
+"""Of a point, as the tier `standard` has them."""
 LEAST_SESSIONS, LEAST_NIGHTS = 2, 5
 """Before a night is predicted."""
 EVERY = 5
@@ -147,36 +147,51 @@ def recorded() -> Iterator[Row]:
             if one["status"] == "ok" and not (one.get("planted") and one["side"] == "B"):
                 place = f"{one['measured_at'][:10]} {one['gpu']}"
                 sessions[f"{one['name']}, {one['tier']}"][place].append(one)
-    for processes, of_points in ((STANDARD, ""), (NIGHTLY, ", one process a point")):
+    for by, of_points in ((_by_session, ""), (_by_process, ", one process a session")):
         every: list[Prediction] = []
         for name, of_case in sorted(sessions.items()):
-            told = [
-                one
-                for metric in ("full", "synth")
-                for one in _by_session(of_case, metric, processes)
-            ]
+            told = [one for metric in ("full", "synth") for one in by(of_case, metric)]
             if told:
                 yield row(f"H200: {name}{of_points}", told)
                 every += told
         yield row(f"H200: all of these{of_points}", every)
 
 
-def _by_session(
-    of_case: dict[str, list[dict[str, object]]], metric: str, processes: int
-) -> Iterator[Prediction]:
-    """Predict every point of a session, of so many processes, from the sessions before it."""
+Session = Sequence[dict[str, object]]
+
+
+def _by_session(of_case: dict[str, list[dict[str, object]]], metric: str) -> Iterator[Prediction]:
+    """Predict every point of three processes of a session from the sessions before it."""
     before: list[MeasuredPoint] = []
-    sessions = [sorted(session, key=_moment) for session in of_case.values()]
-    for number, session in enumerate(sorted(sessions, key=lambda rows: _moment(rows[0]))):
-        logs = [math.log(float(str(one[metric]))) for one in session]
-        at = datetime.fromisoformat(_moment(session[0]))
+    for number, session in enumerate(_in_order(of_case)):
         points = [
-            replace(nested.measured(logs[first : first + processes], str(session[0]["gpu"])), at=at)
-            for first in range(0, len(logs) - processes + 1, processes)
+            _point(session[first : first + PROCESSES], metric)
+            for first in range(0, len(session) - PROCESSES + 1, PROCESSES)
         ]
         if number >= LEAST_SESSIONS:
             yield from (predicted(before, one) for one in points)
         before += points
+
+
+def _by_process(of_case: dict[str, list[dict[str, object]]], metric: str) -> Iterator[Prediction]:
+    """Predict one process of each session from one of each session before it, as `nightly` has
+    them; in turn every process stands for its session."""
+    sessions = _in_order(of_case)
+    for turn in range(max(map(len, sessions))):
+        points = [_point([session[turn % len(session)]], metric) for session in sessions]
+        for number in range(LEAST_SESSIONS, len(points)):
+            yield predicted(points[:number], points[number])
+
+
+def _in_order(of_case: dict[str, list[dict[str, object]]]) -> list[Session]:
+    sessions = [sorted(session, key=_moment) for session in of_case.values()]
+    return sorted(sessions, key=lambda rows: _moment(rows[0]))
+
+
+def _point(processes: Session, metric: str) -> MeasuredPoint:
+    logs = [math.log(float(str(one[metric]))) for one in processes]
+    at = datetime.fromisoformat(_moment(processes[0]))
+    return replace(nested.measured(logs, str(processes[0]["gpu"])), at=at)
 
 
 def _moment(one: dict[str, object]) -> str:

@@ -124,20 +124,25 @@ def test_a_waiting_comparison_knows_nothing_yet(gate: GateHand) -> None:
 
 
 @pytest.mark.both_databases
+@pytest.mark.parametrize(
+    ("processes", "noise"), [(3, 0.01), (1, 0.00414)], ids=["of three", "of one"]
+)
 def test_without_an_earlier_gate_the_processes_of_the_history_tell_the_noise(
-    client: TestClient,
+    client: TestClient, processes: int, noise: float
 ) -> None:
+    """Of one process a night, the standard deviation of nights is the most that they differ by."""
     database: Database = client.app.state.database  # type: ignore[attr-defined]
     with database.writing() as session:
         long.prepare(session)
         long.add(session, dict(enumerate(long.noisy([100.0] * 20, deviation=0.007))))
         half = 2.4841  # Student's, of three processes that differ by 1 %
         ends = {"low": Point.value - half, "high": Point.value + half}
-        session.execute(update(Point).values(replicates=3, interval="replicates", **ends))
+        kind = "replicates" if processes > 1 else "within_run"
+        session.execute(update(Point).values(replicates=processes, interval=kind, **ends))
         long.analyse(session, long.SERIES, long.START)
         worker = session.query(Point.worker).first()
     assert worker is not None
     Hand(client, worker[0]).introduce(device="cuda")
     told = only(GateHand(client, Hand(client, worker[0])).start(budget_s=9_000.0))
     assert told["known_by"] == "series"
-    assert told["noise"] == pytest.approx(0.01 * 2**0.5, rel=0.15)
+    assert told["noise"] == pytest.approx(noise * 2**0.5, rel=0.15)
