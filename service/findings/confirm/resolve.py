@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -32,7 +33,7 @@ from service.findings.witnesses import is_reported, shifts, witnesses
 from service.history import changes, pending
 from service.history.analysis import Histories
 from service.history.queries import name_of
-from service.history.series_history import PlacedChange, SeriesHistory
+from service.history.series_history import PlacedChange, RecentPoint, SeriesHistory
 from service.history.slow_workers import by_ill, slow_periods
 from service.schemas.comparisons import ComparisonView
 from service.schemas.findings import Certainty
@@ -43,6 +44,10 @@ log = logging.getLogger(__name__)
 
 PATIENT = timedelta(hours=12)
 """Longer than two comparisons with their budgets."""
+SLIGHT, MANY = 0.01, 6
+"""An environment that moved fewer than so many series by less than this share is left to the
+history. Where both revisions are at the new level, all rests on how well the old one was known: of
+some 55 findings of five simulated histories, the four that told of nothing were such."""
 
 
 def follow_all(database: Database) -> list[str]:
@@ -127,11 +132,9 @@ class _Confirmation:
 
     def _look_again(self) -> None:
         """Have the series analysed that waited for this outcome, and that it does not explain."""
-        for history, shift in shifts(self.session, self._others(), self.row.first_bad_at):
-            if shift.is_clear and (shift.log > 0) == (self.suspicion.effect > 0):
-                point = history.recent.points[shift.at - history.recent.first]
-                since = point.revision_at
-                pending.mark_pending(self.session, self.now, point.revision, since, point.result_id)
+        for point in self._moved_alike():
+            since = point.revision_at
+            pending.mark_pending(self.session, self.now, point.revision, since, point.result_id)
 
     def _ask(self, worker: str, says: Statement, *, apart: bool = True) -> bool:
         """Start one more comparison, or end where there can be none."""
@@ -184,6 +187,8 @@ class _Confirmation:
         least = least_effect(load_threshold(self.session, self.series))
         if least == NEVER:  # chosen while it was measured again
             return []
+        if not beside and self._is_slight():
+            return []
         placed = self._placed(reading)
         row.change_id = placed.id
         # Beside each other the revisions show the place; what is around them, the history shows.
@@ -201,6 +206,18 @@ class _Confirmation:
         witnessed = witnesses(self.session, candidate, self._others(), self.now)
         again = self._remeasured(reading)
         return open_findings(self.histories, [candidate, *witnessed], self.now, again)
+
+    def _is_slight(self) -> bool:
+        """Return True if this series moved little, and hardly another one with it."""
+        if abs(self.suspicion.effect) >= SLIGHT:
+            return False
+        return sum(1 for _ in self._moved_alike()) < MANY - 1
+
+    def _moved_alike(self) -> Iterator[RecentPoint]:
+        """Yield where other series of the metric clearly moved as this one did."""
+        for history, shift in shifts(self.session, self._others(), self.row.first_bad_at):
+            if shift.is_clear and (shift.log > 0) == (self.suspicion.effect > 0):
+                yield history.recent.points[shift.at - history.recent.first]
 
     def _placed(self, reading: RemeasuredValue) -> PlacedChange:
         """The change as the history places it by now; before it does, as it was measured again.

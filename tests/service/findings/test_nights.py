@@ -430,6 +430,24 @@ def test_without_confirmations_the_history_alone_decides(sqlite_url: str) -> Non
     database.close()
 
 
+@pytest.mark.parametrize(("share", "count"), [(0.991, 0), (0.95, 1)])
+def test_an_environment_that_moves_one_case_by_little_is_left_to_the_history(
+    sqlite_url: str, share: float, count: int
+) -> None:
+    """Both revisions are at the new level, and how well was the old one known?"""
+
+    def slower(case: Case, _code: int, _worker: str, night: int) -> float:
+        return USUAL[case.workload] * (share if case == UNET and night >= 18 else 1.0)
+
+    database = Database(sqlite_url)
+    team = Team(database, slower, names=("a", "b"), cases=PLAIN)
+    for night in range(20):
+        team.night(night)
+    assert ConfirmationState.ENVIRONMENT in {state for _, state in outcomes(database)}
+    assert len(found(database)) == count
+    database.close()
+
+
 @pytest.mark.parametrize("newest", [12, 1])
 def test_a_driver_that_changes_under_one_revision_is_not_put_down_to_its_code(
     database: Database, newest: int
