@@ -35,9 +35,9 @@ log = logging.getLogger(__name__)
 
 ROOM_FOR_ANOTHER = 1.5
 """A replicate is only repeated if the job has this many times its duration left."""
-_STARTING = frozenset({"build", "first_step"})
-"""Phases in which a process may need all processors, as to compile. What follows first, warm-up,
-counts for nothing: then the next job's process may load."""
+_WARM_UP = "warmup"
+"""The phase in which the next job's process may load: before it a compiler may need all processors,
+and what follows is timed."""
 _ALONE = "alone"
 
 
@@ -58,14 +58,14 @@ class Alone:
         return lambda: merge([with_conditions(result, rejected, node)])
 
     def unthrottled(
-        self, launch: Launch, once_started: Callable[[], None] = lambda: None
+        self, launch: Launch, while_warming: Callable[[], None] = lambda: None
     ) -> tuple[Result, list[Rejected]]:
         """The result of the first process during which the device did not throttle, else the last
-        one's; ``once_started`` is called, again and again, from a process's warm-up on."""
+        one's; ``while_warming`` is called, again and again, while a process warms up."""
         rejected: list[Rejected] = []
         for retries_left in range(self._settings.throttle_retries, -1, -1):
             began_s = time.monotonic()
-            result = self._measured(launch, once_started)
+            result = self._measured(launch, while_warming)
             again_until_s = time.monotonic() + ROOM_FOR_ANOTHER * (time.monotonic() - began_s)
             if not held_back(result) or not retries_left or again_until_s > launch.until_s:
                 break
@@ -77,26 +77,26 @@ class Alone:
             rejected.append(Rejected(replicate=number, reasons=(HELD_BACK,), rate=rate))
         return result, rejected
 
-    def _measured(self, launch: Launch, once_started: Callable[[], None]) -> Result:
+    def _measured(self, launch: Launch, while_warming: Callable[[], None]) -> Result:
         """One child's result; its trace, if one is wanted, goes to the watch."""
         if not launch.spec.protocol.trace:
-            return self._one(launch, once_started)
+            return self._one(launch, while_warming)
         with trace.place(launch.folder) as place:
-            result = self._one(launch, once_started, place.file)
+            result = self._one(launch, while_warming, place.file)
             body, absent = place.take(result)
         launch.watch.keep(body)
         return trace.with_trace_outcome(result, absent)
 
     def _one(
-        self, launch: Launch, once_started: Callable[[], None], trace_file: Path | None = None
+        self, launch: Launch, while_warming: Callable[[], None], trace_file: Path | None = None
     ) -> Result:
         flags = self.station.device.await_idle(goes_on(launch.watch))
         numbered = _numbered(launch.watch.tell, launch.spec)
 
         def tell(progress: Progress) -> None:
             numbered(progress)
-            if progress.phase not in _STARTING:
-                once_started()
+            if progress.phase == _WARM_UP:
+                while_warming()
 
         with self._seated(launch, trace_file) as (task, begin):
             outcome = self.station.supervise(task, launch.watch, tell, begin)
@@ -124,7 +124,7 @@ class Alone:
         yield self.task(launch, trace_file=trace_file), self.station.begun
 
     def _next_begins(self, launch: Launch) -> Callable[[], None]:
-        """What starts the process of a next job of the same code, if that cannot disturb this one.
+        """Return what starts the process of a next job of this revision, if it can disturb nothing.
 
         A gang's ranks load at once themselves. Bytecode that is kept for a case is no use to the
         next one.
