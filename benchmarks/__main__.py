@@ -17,13 +17,14 @@ import argparse
 import gc
 import importlib
 import json
+import math
 import os
 import sys
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 from pydantic import ValidationError
 
@@ -112,9 +113,11 @@ def _wait_ahead(events: int) -> float:
     began = Event(at_s=time.monotonic(), progress=Progress(phase="build"))
     os.write(events, began.model_dump_json().encode() + b"\n")
     _load()
-    began = json.loads(sys.stdin.buffer.readline() or '{"at_s": Infinity, "environment": {}}')
-    os.environ.update(began["environment"])
-    return time.monotonic() - float(began["at_s"])
+    line = sys.stdin.buffer.readline()  # empty once the worker is gone; then there is no job either
+    gone: dict[str, Any] = {"at_s": math.inf, "environment": {}}
+    taken: dict[str, Any] = json.loads(line) if line else gone
+    os.environ.update(taken["environment"])
+    return time.monotonic() - float(taken["at_s"])
 
 
 def _read() -> ProcessSpec:

@@ -12,14 +12,14 @@ import argparse
 import json
 import sqlite3
 import time
-import urllib.request
+import urllib.error
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.catalog.suites import LADDER, QUICK, suite
 from benchmarks.contracts import Case, Protocol
-from trials.live_service import here, service_and_workers
+from trials.live_service import here, post, service_and_workers
 from trials.planted_waste import KINDS
 from trials.stored_results import get, summaries, unfinished
 
@@ -144,11 +144,8 @@ def submit(jobs: Sequence[Job], revision: str) -> None:
             "priority": 100 - number,
             "timeout_s": 900.0,
         }
-        body = json.dumps(spec).encode()
-        headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(f"{URL}/api/v1/jobs", body, headers)
         try:
-            urllib.request.urlopen(request, timeout=60).close()
+            post(f"{URL}/api/v1/jobs", spec)
         except urllib.error.HTTPError as refused:
             print(f"{words}: {refused.read().decode()}", flush=True)
 

@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 THROUGHLINE = (sys.executable, "-m", "cli")
 WAIT_S = 60.0
@@ -69,6 +70,17 @@ def throughline(words: Sequence[str], place: Path, **more: str) -> subprocess.Co
         text=True,
         check=False,
     )
+
+
+def post(url: str, document: Mapping[str, Any]) -> Any:
+    """Send a JSON document; return the answer's.
+
+    Raises:
+        HTTPError: the service refused it.
+    """
+    body, headers = json.dumps(document).encode(), {"Content-Type": "application/json"}
+    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=60) as answer:
+        return json.load(answer)
 
 
 def _await(url: str, items: int) -> None:

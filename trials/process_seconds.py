@@ -1,4 +1,4 @@
-"""Where the seconds of a suite's processes go, phase by phase, on one device.
+"""Times each phase of a suite's processes on one device.
 
 ``PYTHONPATH=. python -m trials.process_seconds FILE nightly --device cuda:0 --every 4 --limit 400``
 measures every fourth case of the suite as a worker does, with two processes each, and writes a line

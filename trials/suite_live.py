@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import time
-import urllib.request
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any
 
 from benchmarks.catalog.suites import suite
 from benchmarks.contracts import Case
-from trials.live_service import here, service_and_workers
+from trials.live_service import here, post, service_and_workers
 from trials.stored_results import get, listed, unfinished
 
 PORT = 8786
@@ -74,11 +73,7 @@ def _submit(options: argparse.Namespace) -> None:
     chosen = suite(options.suite)
     cases = [case.model_dump() for case in chosen.cases[options.first :: options.every]]
     body = {"cases": cases, "protocol": chosen.protocol.model_dump(), "revision": "measured"}
-    request = urllib.request.Request(
-        f"{URL}/api/v1/submissions", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        json.load(answer)
+    post(f"{URL}/api/v1/submissions", body)
 
 
 def _row(job: dict[str, Any]) -> dict[str, Any]:

@@ -155,7 +155,7 @@ class Pairs:
         return tasks
 
     def _tasks_of_next(self, launch: Launch) -> Tasks:
-        """What makes the tasks of a next pair of the same code, once it is wanted."""
+        """Return what makes the tasks of a next pair of the same revisions."""
         duet = launch.spec.duet
         assert duet is not None
 

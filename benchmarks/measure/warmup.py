@@ -62,15 +62,15 @@ class WarmupRule:
         self._elapsed_s += steps[-1]
         if self._counters is None:
             self._counters = self.read().counters
-        since = slice(self._since, None)
-        waited = zip(steps[since], times.stall[since], strict=True)
-        block = [step_s - stall_s for step_s, stall_s in waited]
+        block = steps[self._since :]
         if len(block) < self.protocol.block_min_steps:
             return self._capped(steps)
         if len(block) % self.cycle:
             return self._capped(steps)
-        if sum(steps[since]) < self.protocol.block_min_s:
+        if sum(block) < self.protocol.block_min_s:
             return self._capped(steps)
+        stalls = times.stall[self._since :]
+        block = [step_s - stall_s for step_s, stall_s in zip(block, stalls, strict=True)]
         self._blocks.append(block_means(block, self.cycle).tolist())
         self._since = len(steps)
         self._take_reading(len(block))

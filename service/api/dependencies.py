@@ -55,7 +55,7 @@ def get_now(session: Annotated[Session, Depends(get_session, scope="function")])
 
 DatabaseSession = Annotated[Session, Depends(get_session, scope="function")]
 Reading = DatabaseSession
-"""That of a page, which changes nothing."""
+"""The session of a page, which only reads."""
 Now = Annotated[datetime, Depends(get_now, scope="function")]
 Id = Annotated[contracts.Id, Path()]
 TokenId = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]

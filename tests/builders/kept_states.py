@@ -60,7 +60,7 @@ def advance(session: Session, name: Hashable, make: Callable[[], T]) -> T:
 
 
 def _changed(session: Session) -> int | None:
-    """How many rows the connection of a session has written; None of one to PostgreSQL."""
+    """Count the rows that a session's connection has written; None where it is to PostgreSQL."""
     connection = session.connection().connection.driver_connection
     return connection.total_changes if isinstance(connection, sqlite3.Connection) else None
 

@@ -239,7 +239,7 @@ def test_the_lead_of_a_gang_takes_none(roomy, notes):
 
 @pytest.mark.parametrize("contained", [Containment.PROCESS_GROUP])
 def test_a_worker_that_dies_has_noted_every_folder(roomy, onlooker, tmp_path, monkeypatch):
-    """That of the job, of the process that waited for it, and of the next one that waits."""
+    """Three folders: of the job, of the process that waited for it, and of the next one."""
     unnoted, counts = [], []
 
     def look(progress):

@@ -34,6 +34,11 @@ class Mutant:
     """For a SQLite database, after its migration."""
 
 
+def _with(module: Any, **replaced: Any) -> SimpleNamespace:
+    """Return what a module has, with some names replaced: for the one file that uses it."""
+    return SimpleNamespace(**{**vars(module), **replaced})
+
+
 def attempt_check(patch: Patch) -> None:
     """Whoever held the job once may write to whatever attempt is its latest."""
     from service.jobs import attempts, transitions
@@ -47,8 +52,8 @@ def attempt_check(patch: Patch) -> None:
     def change_job(session: Any, holder: Any, *states: Any, **values: Any) -> bool:
         return transitions.change(session, Job, {"id": holder.job_id, "state": states}, **values)
 
-    names = {"change_attempt": change_attempt, "change_job": change_job}
-    patch(attempts, "transitions", SimpleNamespace(**{**vars(transitions), **names}))
+    mutated = _with(transitions, change_attempt=change_attempt, change_job=change_job)
+    patch(attempts, "transitions", mutated)
 
 
 def secret_check(patch: Patch) -> None:
@@ -60,8 +65,7 @@ def secret_check(patch: Patch) -> None:
         seen = {"job_id": holder.job_id, "number": holder.number, "state": states}
         return transitions.change(session, Attempt, seen, **values)
 
-    names = {"change_attempt": change_attempt}
-    patch(attempts, "transitions", SimpleNamespace(**{**vars(transitions), **names}))
+    patch(attempts, "transitions", _with(transitions, change_attempt=change_attempt))
     patch(attempts, "hmac", SimpleNamespace(compare_digest=lambda *_: True))
 
 
@@ -93,7 +97,7 @@ def answer_after_commit(patch: Patch) -> None:
         else:
             end()
 
-    patch(attempts, "record", SimpleNamespace(**{**vars(history_record), "record": record}))
+    patch(attempts, "record", _with(history_record, record=record))
     patch(sessions, "do_together", late)
 
 
@@ -175,7 +179,7 @@ def counted_once(patch: Patch) -> None:
     def record(*args: Any, counted: bool) -> str:
         return history_record.record(*args, counted=True)
 
-    patch(attempts, "record", SimpleNamespace(**{**vars(history_record), "record": record}))
+    patch(attempts, "record", _with(history_record, record=record))
 
 
 def amnesty(patch: Patch) -> None:

@@ -126,8 +126,8 @@ class Task:
     hidden: Sequence[Path] = ()
     """Folders that it must not see, beside those of its worker."""
     revision: str = ""
-    """Whose code it loads. Without targets that is what is installed, which may change meanwhile: a
-    process that waits serves no other revision."""
+    """The revision whose code it loads. Without targets that is what is installed, and may change:
+    a process that waits serves no other revision."""
     ahead: bool = False
     """Started before its job is known: `Child.take` gives it ``spec``. See `worker.ahead`."""
 

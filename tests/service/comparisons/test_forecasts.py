@@ -130,7 +130,7 @@ def test_a_waiting_comparison_knows_nothing_yet(gate: GateHand) -> None:
 def test_without_an_earlier_gate_the_processes_of_the_history_tell_the_noise(
     client: TestClient, processes: int, noise: float
 ) -> None:
-    """Of one process a night, the standard deviation of nights is the most that they differ by."""
+    """Nights of one process tell it too: their own deviation, which holds that of processes."""
     database: Database = client.app.state.database  # type: ignore[attr-defined]
     with database.writing() as session:
         long.prepare(session)
