@@ -76,7 +76,7 @@ class Settings(BaseSettings):
     """Folder of each revision's checkout, such as ``/srv/checkouts/{revision}``; empty: every
     revision runs what is installed here."""
     targets: Path | None = None
-    """A file of targets (docs/operating.md): what this worker builds when a job names it."""
+    """A file of targets (docs/targets.md): what this worker builds when a job names it."""
     builds_limit_gib: Positive = 50.0
     """Disk that builds may take; those of the last day are kept beyond it."""
     models: Annotated[
