@@ -188,8 +188,8 @@ def figures() -> list[Figure]:
         Figure(
             "docstrings that begin with a question, %", 100 * len(questions) / len(first_lines), 2
         ),
-        Figure("words of docs/", words, 20_600),
-        Figure("words of its longest page", longest_page, 1_500),
+        Figure("words of docs/", words, 16_000),
+        Figure("words of its longest page", longest_page, 1_020),
         Figure("words of docs/ for each example", words_per_example, 110),
     ]
 
