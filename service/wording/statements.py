@@ -407,6 +407,10 @@ WORDS: dict[str, Words] = {
     "surely_no_worse": (", surely no worse than {allowed:percent}; whether it got better is open"),
     "surely_worse": ", surely worse",
     "likely_worse": ", likely worse, but not sure enough over all cases and looks",
+    "futile": lambda noise, allowed, reach: (
+        f", stopped: with a noise of {_few(noise)} between pairs no more of them would decide a "
+        f"limit of {formats.share(allowed)}, only one of {_few(reach)} or more"
+    ),
     "too_wide": ", too wide an interval for a limit of {allowed:percent}",
     "clock_slower": (
         "; in clock cycles {cycles:change}, so the device's clock was slower, not the code"

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import compress
 
 from service.analysis.gate import sentences
-from service.analysis.gate.metrics import Levels, fails, findings, holds, loosening
+from service.analysis.gate.futility import is_futile, reachable
+from service.analysis.gate.metrics import Levels, fails, findings, holds, loosening, worse_by
+from service.analysis.gate.noise import PairNoise
 from service.analysis.gate.pairs import CaseRecord, trouble_of
 from service.analysis.statement import Statement, state
 from service.schemas.gate import (
@@ -35,12 +37,15 @@ def decide_case(
     answer = trouble_of(record) or _lacking(
         rule, by_metric, record, levels, last=last or (disturbed and len(pairs) < levels.min_pairs)
     )
+    futile = False
     if answer is None:
         verdict = _verdict(rule, by_metric, answers)
         limit = _behind(verdict, rule, by_metric, answers)
-        answer = verdict, sentences.of_case(verdict, limit, rule, by_metric, record)
+        futile = not last and _is_futile(verdict, rule, by_metric, record, levels)
+        reach = _reachable(by_metric[limit.metric], record, levels) if futile else None
+        answer = verdict, sentences.of_case(verdict, limit, rule, by_metric, record, reach)
     verdict, sentence = answer
-    exhausted = last or disturbed or len(pairs) >= levels.max_pairs
+    exhausted = last or disturbed or futile or len(pairs) >= levels.max_pairs
     return CaseFinding(
         case_key=record.case_key,
         verdict=verdict,
@@ -53,6 +58,33 @@ def decide_case(
 
 
 _ANSWERED = GOOD | {CaseVerdict.WORSE, CaseVerdict.UNCLEAR}
+
+
+def _is_futile(
+    verdict: CaseVerdict,
+    rule: Rule,
+    findings: Mapping[str, MetricFinding],
+    record: CaseRecord,
+    levels: Levels,
+) -> bool:
+    """Return True if no further pair will decide any of the limits that are open."""
+    if verdict is not CaseVerdict.UNCLEAR or rule.trades:
+        return False
+    open_ = [limit for limit in rule.limits if not _within(limit, (), findings)]
+    return all(
+        (finding := findings.get(limit.metric)) is not None
+        and finding.consistent
+        and is_futile(worse_by(record.whole, limit.metric), limit, levels, _prior(finding, record))
+        for limit in open_
+    )
+
+
+def _reachable(finding: MetricFinding, record: CaseRecord, levels: Levels) -> float:
+    return reachable(finding.noise or 0.0, levels, _prior(finding, record))
+
+
+def _prior(finding: MetricFinding, record: CaseRecord) -> PairNoise | None:
+    return record.known.prior(finding.metric, at_one_clock=finding.clock is not None)
 
 
 def _lacking(

@@ -22,10 +22,12 @@ def of_case(
     rule: Rule,
     metrics: Mapping[str, MetricFinding],
     record: CaseRecord,
+    reach: float | None = None,
 ) -> Statement:
     """One sentence about a case that can be compared, or may yet be.
 
-    ``limit`` is the one of ``rule`` that the verdict is to be explained by.
+    ``limit`` is the one of ``rule`` that the verdict is to be explained by. ``reach`` is the
+    smallest limit that more pairs would decide, where they would not decide that one.
     """
     finding = metrics.get(limit.metric)
     if finding is None:
@@ -35,7 +37,7 @@ def of_case(
         "case",
         metric=finding.metric,
         changed=changed(finding),
-        rest=tuple(_rest(verdict, limit, rule, finding, metrics)),
+        rest=tuple(_rest(verdict, limit, rule, finding, metrics, reach)),
         accidents=tuple(_accidents(record)),
     )
 
@@ -52,11 +54,15 @@ def _rest(
     rule: Rule,
     finding: MetricFinding,
     metrics: Mapping[str, MetricFinding],
+    reach: float | None,
 ) -> Iterator[Statement]:
     """Yield what the change means, and why the verdict is not another."""
     if finding.clock is not None and abs(finding.clock) >= CLOCK_TOLD:
         yield state("at_one_clock", clock=finding.clock)
-    yield from _meaning(verdict, limit, finding)
+    if reach is None:
+        yield from _meaning(verdict, limit, finding)
+    else:
+        yield state("futile", noise=finding.noise, allowed=limit.allowed, reach=reach)
     if verdict is CaseVerdict.MISSING:
         yield _untold(limit, rule, metrics)
     if verdict is CaseVerdict.UNCLEAR:

@@ -378,7 +378,7 @@ def test_a_case_that_is_decided_is_not_measured_further(gate: GateHand) -> None:
         loud = lease.spec.case.workload == "unet"
         return (noisy if loud else quiet)(lease)
 
-    quiet, noisy = steady(noise=0.0001), steady(noise=0.1)
+    quiet, noisy = steady(noise=0.0001), steady(noise=0.015)
     told = gate.start(cases=[CASE, {"workload": "unet"}])
     gate.measure(script)
     told = gate.read(told["id"])

@@ -56,7 +56,7 @@ def test_what_is_decided_gets_no_pair() -> None:
 
 def test_what_cannot_be_decided_any_more_gives_way() -> None:
     assert chosen(WILD[:3], NOISY[:4]) == [1]
-    assert chosen(WILD[:4], WILD[:3], affordable=2.0) == [1], "none can: in rounds again"
+    assert chosen(NOISY[:4], NOISY[:3], affordable=2.0) == [1], "none can: in rounds again"
 
 
 def test_a_case_whose_pairs_disagree_gives_way() -> None:
