@@ -403,6 +403,7 @@ def fresh_compiler() -> Iterator[None]:
     torch._dynamo.reset()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fresh_compiler")
 def test_nothing_compiles_in_a_timed_pass(context: Context) -> None:
     made = built(context, dynamic="bucketed", batch="2")

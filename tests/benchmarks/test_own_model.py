@@ -38,6 +38,7 @@ from cli.output.console import Console
 TAGGER = "tagger.bench:build"
 
 
+@pytest.mark.slow
 def test_the_command_of_the_documents_measures_the_example_and_holds_it_against_fp32(
     tmp_path: Path,
 ) -> None:

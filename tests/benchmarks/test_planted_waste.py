@@ -92,6 +92,7 @@ def test_a_fused_kernel_tells_the_bytes_that_it_moves(axes: dict[str, str]) -> N
         assert 1e12 < one.moved_b / one.self_s < 4.8e12, "as fast as its memory, and no faster"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("device", "preset"), [("cpu", "tiny"), pytest.param("cuda", "wait", marks=ON_GPU)]
 )

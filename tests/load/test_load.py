@@ -31,6 +31,7 @@ def test_everything_that_is_sent_is_answered_and_stored(database: str) -> None:
     assert 0 <= row["stolen"] <= 1
 
 
+@pytest.mark.slow
 def test_real_bodies_of_every_size_are_stored_each_under_its_own_case() -> None:
     plan = Plan(results_per_s=20.0, seconds=1.0, shape=Shape.REAL, workers=7, claims_per_s=1.0)
     row = traffic.measure("sqlite", plan)
