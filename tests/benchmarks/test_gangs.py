@@ -436,9 +436,7 @@ def test_ranks_train_as_one_process_with_their_batch(
 ) -> None:
     """Each way by two ranks, beside one process with the batch that they have together."""
     alone = {"alone": {"batch": "4"}, "one rank": {"batch": "4", "parallel": "ddp"}}
-    gangs = {
-        way: {"gpus": "2", "parallel": way.partition(",")[0], **WAYS[way]} for way in ways
-    }
+    gangs = {way: {"gpus": "2", "parallel": way.partition(",")[0], **WAYS[way]} for way in ways}
     (tmp_path / "small_gpt.py").write_text(SMALL_GPT)
     single = trained(tmp_path, 1, alone, device)
     both = trained(tmp_path, 2, gangs, device)

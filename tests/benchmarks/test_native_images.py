@@ -375,7 +375,7 @@ def counted(timed: Pass, steps: Sequence[tuple[int, int]], sides: Sequence[int])
 @pytest.mark.parametrize(
     ("dynamic", "sides"),
     [
-        ("on", [32, 32, 64, 64, 64, 64, 64, 64]),
+        pytest.param("on", [32, 32, 64, 64, 64, 64, 64, 64], marks=pytest.mark.slow),
         ("bucketed", [32, 32, 64, 64, 64, 64, 64, 64]),
     ],
 )

@@ -155,6 +155,7 @@ def test_a_model_that_makes_nan_has_no_speed(
     assert len(result.replicates) == 1
 
 
+@pytest.mark.slow
 def test_a_model_is_trained_over_more_steps_where_that_is_asked_for(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

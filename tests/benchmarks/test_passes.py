@@ -96,6 +96,7 @@ def test_long_steps_are_warm_after_fewer(step_s: float, steps: int) -> None:
     assert next(ended) == steps
 
 
+@pytest.mark.slow
 def test_a_loader_that_keeps_up_costs_nothing() -> None:
     def kept_up() -> bool:
         full, synth = passes_of(recipe(read_s=0.002, workers=2))

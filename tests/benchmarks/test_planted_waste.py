@@ -46,6 +46,7 @@ def line_of(words: str) -> str:
     return f"planted_waste.py:{found[0]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("device", "preset"), [("cpu", "tiny-break"), pytest.param("cuda", "break", marks=ON_GPU)]
 )

@@ -163,7 +163,7 @@ def test_quiet_nights_find_nothing_on_either_database(database: Database) -> Non
         assert session.scalar(select(func.min(AnalysisRow.points))) == 14
 
 
-@pytest.mark.both_databases
+@pytest.mark.both_databases(slow="postgresql")
 def test_what_is_measured_again_makes_no_point_in_any_history(database: Database) -> None:
     team = Team(database, drop, cases=PLAIN)
     for night in range(11):
@@ -177,6 +177,7 @@ def test_what_is_measured_again_makes_no_point_in_any_history(database: Database
     assert team.measured > 11 * 3
 
 
+@pytest.mark.slow
 def test_with_one_worker_it_still_works_and_says_what_it_cannot_exclude(sqlite_url: str) -> None:
     database = Database(sqlite_url)
     team = Team(database, truth, driver, names=("a",), cases=FEW)
