@@ -425,6 +425,7 @@ def test_sides_of_a_whole_preset_share_one_graph(context: Context) -> None:
     assert (read.graphs, dict(read.recompiles)) == (1, {})
 
 
+@pytest.mark.slow
 def test_a_process_tells_images_and_that_it_computes_the_same_numbers(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,7 @@ def traces() -> Iterator[Trace]:
     yield Trace.of([3e38, -3e38, 1e-45])
 
 
+@pytest.mark.both_databases(slow="sqlite")
 def test_every_extreme_result_is_stored_and_every_page_shows_it(
     client: TestClient, hand: Hand
 ) -> None:

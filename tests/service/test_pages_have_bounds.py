@@ -357,6 +357,7 @@ def test_replicates_that_are_too_much_together_are_read_all_the_same(
         assert "replicate1.flag99" in page.text
 
 
+@pytest.mark.slow
 def test_the_page_of_fifty_replicates_is_no_dearer_than_that_of_one_result(
     client: TestClient, hand: Hand
 ) -> None:

@@ -152,7 +152,7 @@ def test_a_confirmed_drop_that_is_mended_within_days_closes_after_four_nights(
     database.close()
 
 
-@pytest.mark.both_databases
+@pytest.mark.both_databases(slow="postgresql")
 def test_quiet_nights_find_nothing_on_either_database(database: Database) -> None:
     team = Team(database, steady, seed=3, cases=PLAIN)
     for night in range(14):

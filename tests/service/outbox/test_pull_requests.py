@@ -422,6 +422,7 @@ def courier(told: Told) -> None:
                 time.sleep(0.05)
 
 
+@pytest.mark.both_databases(slow="postgresql")
 def test_faults_crashes_and_three_couriers_leave_one_comment_that_tells_the_newest(
     told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -546,6 +547,7 @@ def test_gerrit_gets_one_review_with_a_vote_a_decision(client: TestClient, hand:
         assert told.states() == ["delivered"] * 4
 
 
+@pytest.mark.both_databases(slow="postgresql")
 def test_two_couriers_that_look_at_once_make_one_comment(told: Told) -> None:
     told.start()
     told.start(suite="smoke")
