@@ -229,7 +229,6 @@ def test_flex_attention_is_never_the_formula_in_silence(
     monkeypatch: pytest.MonkeyPatch, shapes: int
 ) -> None:
     """The compiler gives up after eight shapes; a search for the largest batch tries more."""
-    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", shapes)
     made = torch.compile
     monkeypatch.setattr(
         torch, "compile", lambda function, **how: made(function, backend="aot_eager", **how)
@@ -241,11 +240,12 @@ def test_flex_attention_is_never_the_formula_in_silence(
         query = torch.randn(batch, 1, 4, 16)
         functional.scaled_dot_product_attention(query, query, query)
 
-    with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit):
-        list(map(attend, range(1, shapes + 3)))
-    for batch in range(1, shapes + 3):
-        flex.forget_shapes()
-        attend(batch)
+    with torch._dynamo.config.patch(recompile_limit=shapes):
+        with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit):
+            list(map(attend, range(1, shapes + 3)))
+        for batch in range(1, shapes + 3):
+            flex.forget_shapes()
+            attend(batch)
     flex._compiled.cache_clear()
     torch._dynamo.reset()
 
