@@ -3,7 +3,7 @@
 #   LOCKLESS=1              install at the pinned versions without comparing hashes
 #   TORCH_INDEX=URL         where torch comes from beside PyPI; empty for PyPI alone
 .DEFAULT_GOAL := help
-.PHONY: help up test lint gpu containers bench-detection bench-gate bench-nights chaos load lock reference sbom install-dev
+.PHONY: help up test soak lint gpu containers bench-detection bench-gate bench-nights chaos load lock reference sbom install-dev
 
 ONCE ?=
 # Not as many as cores: two leave a third of two cores idle, as tests wait for the real servers,
@@ -12,6 +12,8 @@ PYTEST_JOBS ?= 3
 PYTEST_ARGS ?=
 CHAOS_ARGS ?=
 BIN := .venv/bin
+# Hundreds of processes are started: the first keeps its bytecode for the others, whatever is set.
+TESTS = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist worksteal
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -20,13 +22,16 @@ up: ## Install, start the service and a worker, measure the smoke suite, serve (
 	@scripts/install service,worker
 	@$(BIN)/throughline up $(if $(filter-out 0,$(ONCE)),--once)
 
-test: install-dev ## Install what tests need, then check style, types and contracts and run all tests
+test: install-dev ## Install what tests need, then check style, types and contracts and run all tests but the long forms
 	@scripts/chromium
 	@scripts/compiler
 	@scripts/lint
-	@# Hundreds of processes are started: the first keeps its bytecode for the others, whatever is set.
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist worksteal \
-	  -m "not gpu" $(PYTEST_ARGS)
+	$(TESTS) -m "not gpu and not slow" $(PYTEST_ARGS)
+
+soak: install-dev ## Run the long forms of tests (10 minutes; `make test` runs the short ones)
+	@scripts/chromium
+	@scripts/compiler
+	$(TESTS) -m "slow and not gpu" $(PYTEST_ARGS)
 
 lint: install-dev ## Check style, types, import contracts, scripts and container files
 	@scripts/lint

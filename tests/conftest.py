@@ -66,11 +66,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Both databases for tests that are about databases."""
-    if "database_url" in metafunc.fixturenames and any(
-        metafunc.definition.iter_markers("both_databases")
-    ):
-        metafunc.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
+    """Both databases for tests that are about databases; one may be left to `make soak`."""
+    marker = metafunc.definition.get_closest_marker("both_databases")
+    if marker is None or "database_url" not in metafunc.fixturenames:
+        return
+    kinds = [
+        pytest.param(kind, marks=pytest.mark.slow) if kind == marker.kwargs.get("slow") else kind
+        for kind in ("sqlite", "postgresql")
+    ]
+    metafunc.parametrize("database_url", kinds, indirect=True)
 
 
 def pytest_collection_finish() -> None:

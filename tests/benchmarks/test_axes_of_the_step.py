@@ -22,7 +22,7 @@ from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Context, Recipe
 
 CPU = torch.device("cpu")
-WORKLOADS = ("nanogpt", "resnet50", "unet")
+WORKLOADS = ("nanogpt", pytest.param("resnet50", marks=pytest.mark.slow), "unet")
 PLAIN_ATTENTION = functional.scaled_dot_product_attention
 
 
@@ -204,7 +204,11 @@ def flex_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
 @pytest.mark.usefixtures("flex_on_a_cpu")
-@pytest.mark.parametrize("compiled", [None, {"backend": "aot_eager"}], ids=["eager", "compiled"])
+@pytest.mark.parametrize(
+    "compiled",
+    [None, pytest.param({"backend": "aot_eager"}, marks=pytest.mark.slow)],
+    ids=["eager", "compiled"],
+)
 def test_flex_attention_gives_the_same_loss_and_gradients(
     context: Context, compiled: dict[str, str] | None
 ) -> None:
@@ -220,7 +224,10 @@ def test_flex_attention_gives_the_same_loss_and_gradients(
     assert functional.scaled_dot_product_attention is PLAIN_ATTENTION
 
 
-def test_flex_attention_is_never_the_formula_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("shapes", [2, pytest.param(8, marks=pytest.mark.slow)])
+def test_flex_attention_is_never_the_formula_in_silence(
+    monkeypatch: pytest.MonkeyPatch, shapes: int
+) -> None:
     """The compiler gives up after eight shapes; a search for the largest batch tries more."""
     made = torch.compile
     monkeypatch.setattr(
@@ -233,11 +240,12 @@ def test_flex_attention_is_never_the_formula_in_silence(monkeypatch: pytest.Monk
         query = torch.randn(batch, 1, 4, 16)
         functional.scaled_dot_product_attention(query, query, query)
 
-    with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit):
-        list(map(attend, range(1, 11)))
-    for batch in range(1, 11):
-        flex.forget_shapes()
-        attend(batch)
+    with torch._dynamo.config.patch(recompile_limit=shapes):
+        with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit):
+            list(map(attend, range(1, shapes + 3)))
+        for batch in range(1, shapes + 3):
+            flex.forget_shapes()
+            attend(batch)
     flex._compiled.cache_clear()
     torch._dynamo.reset()
 

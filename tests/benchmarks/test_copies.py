@@ -237,7 +237,9 @@ def test_a_copy_that_an_operator_makes_of_a_transposed_input_is_found_with_its_l
     assert found(normed_in_order) == ()
 
 
-@pytest.mark.parametrize("workload", ["nanogpt", "resnet50", "unet"])
+@pytest.mark.parametrize(
+    "workload", ["nanogpt", pytest.param("resnet50", marks=pytest.mark.slow), "unet"]
+)
 def test_our_own_workloads_make_no_needless_copy(workload: str, tmp_path: Path) -> None:
     context = Context(CPU, tmp_path)
     case = catalog.normalise(Case(workload=workload, preset="tiny"), "cpu")

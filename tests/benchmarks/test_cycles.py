@@ -189,7 +189,10 @@ def counted(timed: Pass, real: Sequence[int]) -> None:
     assert timed.rate * sum(timed.step_trace.values()) == pytest.approx(sum(real), rel=1e-4)
 
 
-@pytest.mark.parametrize("dynamic", ["off", "on", "bucketed"])
+@pytest.mark.parametrize(
+    "dynamic",
+    [*(pytest.param(one, marks=pytest.mark.slow) for one in ("off", "on")), "bucketed"],
+)
 def test_rates_are_of_the_real_items_in_the_very_window(
     windows: list[list[int]], dynamic: str
 ) -> None:
@@ -234,7 +237,10 @@ def fresh_compiler() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("fresh_compiler")
-@pytest.mark.parametrize(("dynamic", "graphs"), [("off", 1), ("on", 1), ("bucketed", 4)])
+@pytest.mark.parametrize(
+    ("dynamic", "graphs"),
+    [*(pytest.param(one, 1, marks=pytest.mark.slow) for one in ("off", "on")), ("bucketed", 4)],
+)
 def test_nothing_compiles_in_a_timed_pass(dynamic: str, graphs: int) -> None:
     hurried = BRIEF.model_copy(update={"warmup_min_s": 0.0, "warmup_max_s": 0.0})
     made = recipe(masked, dynamic, compile_options={"backend": "eager", "dynamic": False})

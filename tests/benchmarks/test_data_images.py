@@ -54,7 +54,7 @@ def _flat(batches: list[list[torch.Tensor]]) -> list[torch.Tensor]:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.parametrize("start", ["fork", "forkserver"])
+@pytest.mark.parametrize("start", ["fork", pytest.param("forkserver", marks=pytest.mark.slow)])
 def test_two_loader_processes_give_what_none_gives(photographs: Images, start: str) -> None:
     alone, together = _batches(photographs, 0), _batches(photographs, 2, start)
     assert [(x.shape, y.shape) for x, y in together] == [((4, 3, 32, 32), (4,))] * 4

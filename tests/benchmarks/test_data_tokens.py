@@ -77,7 +77,7 @@ def test_y_is_x_one_token_later(users: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.parametrize("start", ["fork", "forkserver"])
+@pytest.mark.parametrize("start", ["fork", pytest.param("forkserver", marks=pytest.mark.slow)])
 def test_two_loader_processes_give_what_none_gives(builtin: TokenFile, start: str) -> None:
     data = Windows(builtin, 32, seed=0)
     alone = [data[index] for index in range(16)]

@@ -1,5 +1,6 @@
 """The same crops of the same files, whoever decodes them."""
 
+import itertools
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from builders import short_resnet
+from builders.long_forms import long_but
 from PIL import Image
 from torch import Tensor
 from torch.nn.functional import interpolate
@@ -135,9 +137,15 @@ def test_a_file_that_is_no_image_is_named(cache: Path, tmp_path: Path) -> None:
         decoded.Decoded(folder, VIEW)
 
 
-@pytest.mark.parametrize("value", ["cpu-uint8", "cache"])
-@pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
-@pytest.mark.parametrize("workload", ["resnet50", "unet"])
+@pytest.mark.parametrize(
+    ("value", "layout", "workload"),
+    long_but(
+        itertools.product(
+            ["cpu-uint8", "cache"], ["contiguous", "channels_last"], ["resnet50", "unet"]
+        ),
+        *(0, 6),
+    ),
+)
 def test_a_step_takes_what_each_decoder_gives(
     cache: Path, value: str, layout: str, workload: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

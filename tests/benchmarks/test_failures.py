@@ -1,5 +1,7 @@
 """Whatever goes wrong becomes a status and one sentence that says what to do."""
 
+import importlib
+
 import pytest
 import torch
 
@@ -51,6 +53,14 @@ def test_a_kernel_that_triton_cannot_compile_is_not_put_down_to_torch_compile() 
     status, sentence = classify(broken("at 3:4: block must be a power of two"), 1)
     assert status is Status.COMPILE_ERROR
     assert sentence == "Triton failed: at 3:4: block must be a power of two"
+
+
+def test_a_missing_compiler_is_named() -> None:
+    missing = importlib.import_module("torch._inductor.exc").InvalidCxxCompiler()
+    error = torch._dynamo.exc.BackendCompilerFailed(lambda: None, missing, None)
+    status, sentence = classify(error, 1)
+    assert status is Status.COMPILE_ERROR
+    assert sentence.startswith("torch.compile found no C++ compiler on this worker: install one ")
 
 
 def test_missing_python_headers_are_named() -> None:

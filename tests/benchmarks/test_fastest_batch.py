@@ -183,6 +183,7 @@ def test_the_batches_that_were_tried_stay_when_a_later_process_leaves_nothing() 
     assert merge([first, gone]).batches_tried == told
 
 
+@pytest.mark.slow
 def test_a_result_has_the_chosen_batch_and_those_that_were_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,9 +37,12 @@ def test_the_harness_around_an_empty_step_is_timed_as_often_as_asked(tmp_path: P
     assert all(cost > 0 for cost in measured.cost_s)
 
 
-def test_the_comparison_times_both_loops_in_turn(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pairs", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_the_comparison_times_both_loops_in_turn(tmp_path: Path, pairs: int) -> None:
     case = Case(workload="nanogpt", preset="tiny", axes={"batch": "2"})
-    comparison = fidelity.compare(case, Context(torch.device("cpu"), tmp_path), pairs=2, span_s=0.1)
-    assert len(comparison.plain_s) == len(comparison.harness_s) == 2
+    comparison = fidelity.compare(
+        case, Context(torch.device("cpu"), tmp_path), pairs=pairs, span_s=0.1
+    )
+    assert len(comparison.plain_s) == len(comparison.harness_s) == pairs
     assert all(seconds > 0 for seconds in (*comparison.plain_s, *comparison.harness_s))
     assert comparison.case == "nanogpt:tiny batch=2"

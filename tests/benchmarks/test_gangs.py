@@ -259,7 +259,7 @@ def test_a_rank_that_lost_another_is_not_the_reason_though_it_says_so_first(
 
 
 @pytest.mark.usefixtures("forked_ranks")
-@pytest.mark.parametrize("fault", ["hangs", "stops"])
+@pytest.mark.parametrize("fault", ["hangs", pytest.param("stops", marks=pytest.mark.slow)])
 def test_a_rank_that_hangs_is_named_and_ends_all(
     fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,6 +278,7 @@ def test_a_rank_that_hangs_is_named_and_ends_all(
     assert not gone_within(tmp_path, 6.0)
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_stopped_before_its_first_sign_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -415,6 +416,8 @@ WAYS = {
     "pp": {"batch": "2", "microbatches": "2"},
     "pp, strong": {"batch": "4", "scaling": "strong", "checkpointing": "blocks"},
 }
+FEW = ("ddp", "fsdp2", "tp", "pp")
+"""One of each kind."""
 
 
 TWO_GPUS = [
@@ -425,12 +428,15 @@ DEVICES = ["cpu", pytest.param("cuda", marks=TWO_GPUS)]
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_ranks_train_as_one_process_with_their_batch(tmp_path: Path, device: str) -> None:
+@pytest.mark.parametrize(
+    "ways", [FEW, pytest.param(tuple(WAYS), marks=pytest.mark.slow)], ids=["few", "all"]
+)
+def test_ranks_train_as_one_process_with_their_batch(
+    tmp_path: Path, device: str, ways: tuple[str, ...]
+) -> None:
     """Each way by two ranks, beside one process with the batch that they have together."""
     alone = {"alone": {"batch": "4"}, "one rank": {"batch": "4", "parallel": "ddp"}}
-    gangs = {
-        way: {"gpus": "2", "parallel": way.partition(",")[0], **axes} for way, axes in WAYS.items()
-    }
+    gangs = {way: {"gpus": "2", "parallel": way.partition(",")[0], **WAYS[way]} for way in ways}
     (tmp_path / "small_gpt.py").write_text(SMALL_GPT)
     single = trained(tmp_path, 1, alone, device)
     both = trained(tmp_path, 2, gangs, device)

@@ -93,7 +93,9 @@ def looked(rng: np.random.Generator, *, pair: float, above: float = 0.0) -> Long
     return told.status
 
 
-@pytest.mark.parametrize("pair", [0.003, 0.02, 0.05])
+@pytest.mark.parametrize(
+    "pair", [0.003, *(pytest.param(pair, marks=pytest.mark.slow) for pair in (0.02, 0.05))]
+)
 def test_looking_again_is_wrong_on_the_margin_in_one_of_twenty_at_most(pair: float) -> None:
     rng = np.random.default_rng(2)
     found = Counter(looked(rng, pair=pair, above=MARGIN) for _ in range(1000))

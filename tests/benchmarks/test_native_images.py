@@ -375,7 +375,7 @@ def counted(timed: Pass, steps: Sequence[tuple[int, int]], sides: Sequence[int])
 @pytest.mark.parametrize(
     ("dynamic", "sides"),
     [
-        ("on", [32, 32, 64, 64, 64, 64, 64, 64]),
+        pytest.param("on", [32, 32, 64, 64, 64, 64, 64, 64], marks=pytest.mark.slow),
         ("bucketed", [32, 32, 64, 64, 64, 64, 64, 64]),
     ],
 )
@@ -403,6 +403,7 @@ def fresh_compiler() -> Iterator[None]:
     torch._dynamo.reset()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fresh_compiler")
 def test_nothing_compiles_in_a_timed_pass(context: Context) -> None:
     made = built(context, dynamic="bucketed", batch="2")
@@ -424,6 +425,7 @@ def test_sides_of_a_whole_preset_share_one_graph(context: Context) -> None:
     assert (read.graphs, dict(read.recompiles)) == (1, {})
 
 
+@pytest.mark.slow
 def test_a_process_tells_images_and_that_it_computes_the_same_numbers(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

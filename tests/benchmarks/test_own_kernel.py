@@ -176,7 +176,9 @@ def test_the_right_kernel_passes_and_is_a_case_of_its_own(
 @pytest.mark.parametrize(
     ("wrong", "sentence", "sees", "sees_not"),
     [
-        ("loss", "the loss up to step", "loss_1", "gradient_norm_1"),
+        pytest.param(
+            *("loss", "the loss up to step", "loss_1", "gradient_norm_1"), marks=pytest.mark.slow
+        ),
         ("gradient", "the gradient's norm at", "gradient_norm_1", "loss_1"),
     ],
 )

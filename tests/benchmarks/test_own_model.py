@@ -38,6 +38,7 @@ from cli.output.console import Console
 TAGGER = "tagger.bench:build"
 
 
+@pytest.mark.slow
 def test_the_command_of_the_documents_measures_the_example_and_holds_it_against_fp32(
     tmp_path: Path,
 ) -> None:
@@ -154,6 +155,7 @@ def test_a_model_that_makes_nan_has_no_speed(
     assert len(result.replicates) == 1
 
 
+@pytest.mark.slow
 def test_a_model_is_trained_over_more_steps_where_that_is_asked_for(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,7 @@ BRIEF = Protocol(
     window_max_s=2.0,
     block_min_s=0.05,
 )
+SHORTER = BRIEF.model_copy(update={"warmup_min_s": 0.05, "window_min_s": 0.1, "window_max_s": 0.2})
 STEP_S = 0.02
 
 
@@ -82,8 +83,7 @@ def overflowing_loss(model: nn.Module, batch: Batch) -> Tensor:
 @pytest.mark.parametrize("scaled", [True, False])
 def test_updates_that_a_scaler_discards_are_told_of_both_passes(scaled: bool) -> None:
     made = replace(recipe(0.0, 0), loss=overflowing_loss, scale_gradients=scaled)
-    shorter = {"warmup_min_s": 0.05, "window_min_s": 0.1, "window_max_s": 0.2}
-    replicate = replicate_of(made, BRIEF.model_copy(update=shorter))
+    replicate = replicate_of(made, SHORTER)
     flags = {"full.updates_discarded", "synth.updates_discarded"}
     assert flags & set(replicate.flags) == (flags if scaled else set())
     assert ("full.loss_not_finite" in replicate.flags) is not scaled
@@ -96,6 +96,7 @@ def test_long_steps_are_warm_after_fewer(step_s: float, steps: int) -> None:
     assert next(ended) == steps
 
 
+@pytest.mark.slow
 def test_a_loader_that_keeps_up_costs_nothing() -> None:
     def kept_up() -> bool:
         full, synth = passes_of(recipe(read_s=0.002, workers=2))
@@ -147,7 +148,7 @@ def test_a_compiler_that_made_no_cuda_graphs_is_told(monkeypatch: pytest.MonkeyP
     from torch._dynamo.utils import counters  # seconds to import
 
     monkeypatch.setitem(counters["inductor"], "cudagraph_skips", 1)
-    assert "cudagraphs_skipped" in replicate_of(recipe(0.0, 0)).flags
+    assert "cudagraphs_skipped" in replicate_of(recipe(0.0, 0), SHORTER).flags
 
 
 def test_both_passes_start_from_the_weights_that_were_built() -> None:

@@ -206,6 +206,7 @@ def build(size, context):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_a_planted_copy_and_a_planted_wait_in_a_users_own_model_are_suggested_with_their_lines(
     device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

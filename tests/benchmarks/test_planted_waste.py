@@ -46,6 +46,7 @@ def line_of(words: str) -> str:
     return f"planted_waste.py:{found[0]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("device", "preset"), [("cpu", "tiny-break"), pytest.param("cuda", "break", marks=ON_GPU)]
 )
@@ -92,6 +93,7 @@ def test_a_fused_kernel_tells_the_bytes_that_it_moves(axes: dict[str, str]) -> N
         assert 1e12 < one.moved_b / one.self_s < 4.8e12, "as fast as its memory, and no faster"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("device", "preset"), [("cpu", "tiny"), pytest.param("cuda", "wait", marks=ON_GPU)]
 )

@@ -141,6 +141,7 @@ def test_a_slow_disk_is_found_with_its_seconds_though_the_run_was_warm(
     assert any(map(found, tries(slow_disk(on_disk), device=device)))
 
 
+@pytest.mark.slow
 def test_files_that_were_not_in_memory_are_told(on_disk: list[Path]) -> None:
     waited_s = []
     for _ in range(3):

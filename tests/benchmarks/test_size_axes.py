@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from builders.long_forms import long_but
 
 from benchmarks import workload_module
 from benchmarks.catalog import catalog
@@ -101,15 +102,21 @@ def test_a_width_that_cannot_be_shared_out_is_refused(
 
 @pytest.mark.parametrize(
     ("workload", "axes"),
-    [
-        ("nanogpt", {"sequence": "64"}),
-        ("resnet50", {"resolution": "96"}),
-        ("unet", {"resolution": "16"}),
-        ("unet", {"resolution": "64"}),
-        ("nanogpt", {"width": "64"}),
-        ("nanogpt", {"width": "96", "sequence": "64"}),
-        ("unet", {"width": "64"}),
-    ],
+    long_but(
+        [
+            ("nanogpt", {"sequence": "64"}),
+            ("resnet50", {"resolution": "96"}),
+            ("unet", {"resolution": "16"}),
+            ("unet", {"resolution": "64"}),
+            ("nanogpt", {"width": "64"}),
+            ("nanogpt", {"width": "96", "sequence": "64"}),
+            ("unet", {"width": "64"}),
+        ],
+        0,
+        1,
+        2,
+        4,
+    ),
 )
 def test_the_formula_of_another_size_gives_what_is_counted_there(
     context: Context, workload: str, axes: dict[str, str]

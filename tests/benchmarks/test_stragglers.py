@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import random
 import re
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from builders.long_forms import long_but
 from builders.measured import a_pass, a_replicate, a_result
 
 from benchmarks.contracts import GangTrace
@@ -80,8 +82,10 @@ def launch(
     return paired([rank_steps(trace, LEAD) for trace in traces])
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("delay_s", [0.0005, 0.001, 0.005, 0.02])
+@pytest.mark.parametrize(
+    ("delay_s", "ranks"),
+    long_but(itertools.product([0.0005, 0.001, 0.005, 0.02], [2, 4]), 0, 6),
+)
 def test_a_planted_delay_is_found_on_its_rank_with_its_size(delay_s: float, ranks: int) -> None:
     for seed in range(20):
         late = seed % ranks
@@ -93,7 +97,7 @@ def test_a_planted_delay_is_found_on_its_rank_with_its_size(delay_s: float, rank
         assert found.resolution_s < found.late_s
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_of_a_hundred_equal_gangs_none_has_a_straggler(ranks: int) -> None:
     """Also where the launches differ as much as the steps of one."""
     noises = ((50e-6, 0.0), (2e-3, 0.0), (50e-6, 50e-6), (1e-3, 1e-3))

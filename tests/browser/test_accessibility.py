@@ -55,6 +55,8 @@ class Served(NamedTuple):
 
     address: str
     paths: list[str]
+    one_of_each: list[str]
+    """One page of each route alone."""
 
 
 def routes(database_url: str) -> list[str]:
@@ -64,22 +66,22 @@ def routes(database_url: str) -> list[str]:
     return [path for path in calls if not path.startswith(("/api/", "/assets/", "/live"))]
 
 
-def pages_of(database_url: str) -> list[str]:
+def pages_of(database_url: str, kinds: int = KINDS_SHOWN) -> list[str]:
     """The addresses of pages that a database has something for."""
     database = Database(database_url)
     with database.reading() as session:
-        paths = [one for route in routes(database_url) for one in _filled(session, route)]
+        paths = [one for route in routes(database_url) for one in _filled(session, route, kinds)]
     database.close()
     return paths
 
 
-def _filled(session: Session, route: str) -> list[str]:
+def _filled(session: Session, route: str, kinds: int) -> list[str]:
     names = re.findall(r"\{(\w+(?::path)?)\}", route)
     assert len(names) <= 1, f"say here how {route} is filled in"
     if not names:
         return [route]
     found, kind = THINGS[names[0]]
-    rows = session.scalars(select(func.max(found)).group_by(kind).order_by(kind).limit(KINDS_SHOWN))
+    rows = session.scalars(select(func.max(found)).group_by(kind).order_by(kind).limit(kinds))
     return [route.replace(f"{{{names[0]}}}", one) for one in rows.all()]
 
 
@@ -101,7 +103,7 @@ def served(
         lived_in.live(url, folder)
     pages = ["/"] if request.param == "seeded" else pages_of(url)
     for address in serving(url):
-        yield Served(address, [*pages, *further])
+        yield Served(address, [*pages, *further], [*pages_of(url, 1), "/nowhere"])
 
 
 def in_use(seeded: Seeded) -> list[str]:
@@ -123,10 +125,22 @@ def address(served: Served) -> str:
     return served.address
 
 
+@pytest.mark.slow
 def test_axe_finds_nothing_on_any_page(new_page: NewPage, served: Served) -> None:
+    assert broken(new_page, served.paths, in_the_dark=True) == {}
+
+
+@pytest.mark.parametrize("served", ["lived_in"], indirect=True)
+def test_axe_finds_nothing_on_one_page_of_each_kind(new_page: NewPage, served: Served) -> None:
+    assert len(served.one_of_each) > 20
+    assert broken(new_page, served.one_of_each, in_the_dark=False) == {}
+
+
+def broken(new_page: NewPage, paths: list[str], *, in_the_dark: bool) -> dict[str, list[str]]:
+    """The rules that some page breaks, with what breaks them."""
     page = new_page(may_fail=True)  # Chromium calls every 404 an error
     looked, found = set(), {}
-    for path in served.paths:
+    for path in paths:
         answer = page.request.get(path)
         assert answer.status < 500, path
         if not answer.text().startswith("<!doctype html>"):
@@ -136,10 +150,11 @@ def test_axe_finds_nothing_on_any_page(new_page: NewPage, served: Served) -> Non
         opened(page, path)
         page.evaluate(Axe().axe_script)
         found |= {f"{path} light {rule}": nodes for rule, nodes in violations(page, BROKEN)}
-        page.emulate_media(color_scheme="dark")
-        found |= {f"{path} dark {rule}": nodes for rule, nodes in violations(page, CONTRAST)}
+        if in_the_dark:
+            page.emulate_media(color_scheme="dark")
+            found |= {f"{path} dark {rule}": nodes for rule, nodes in violations(page, CONTRAST)}
     assert looked >= {"/", "/nowhere"}
-    assert found == {}
+    return found
 
 
 def violations(page: Page, options: dict[str, list[str]]) -> Iterator[tuple[str, list[str]]]:

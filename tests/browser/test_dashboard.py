@@ -643,6 +643,7 @@ def tab_to(page: Page, condition: str) -> None:
     pytest.fail(f"eighty tabs did not lead to where {condition}")
 
 
+@pytest.mark.slow
 def test_every_page_opens_without_a_fault(page: Page, paths: dict[str, str]) -> None:
     for path in paths.values():
         opened(page, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from builders import long_series as long
+from builders.long_forms import long_but
 from builders.serving import serving
 from playwright.sync_api import Page, expect
 
@@ -180,15 +182,16 @@ def test_the_chart_is_saved_as_a_picture(page: Page, tmp_path: Path) -> None:
     assert (tmp_path / "chart.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+PATHS = (
+    "/explore",
+    BOTH,
+    f"{BOTH}&point={long.SERIES}.{long.result_of(25)}",
+    f"{BOTH}&point={long.SERIES}.{long.result_of(25)}&other={long.SERIES}.{long.result_of(3)}",
+)
+
+
 @pytest.mark.parametrize(
-    "path",
-    [
-        "/explore",
-        BOTH,
-        f"{BOTH}&point={long.SERIES}.{long.result_of(25)}",
-        f"{BOTH}&point={long.SERIES}.{long.result_of(25)}&other={long.SERIES}.{long.result_of(3)}",
-    ],
+    ("scheme", "path"), long_but(itertools.product(["light", "dark"], PATHS), 3, 4)
 )
 def test_axe_finds_nothing_and_a_phone_does_not_scroll_sideways(
     new_page: NewPage, scheme: str, path: str

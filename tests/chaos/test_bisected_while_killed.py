@@ -6,11 +6,14 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from trials.chaos.replica import environment
 
 KILLS = 3
 
 
+@pytest.mark.slow
 def test_a_bisection_names_the_same_commit_whatever_is_killed_meanwhile() -> None:
     """Worker, builder and service, each at a state of its own."""
     command = [sys.executable, "-m", "trials.chaos.bisected", "--seed", "5"]

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from trials.chaos.replica import environment
 
 VICTIMS = ("service",)
@@ -14,6 +16,7 @@ EASED_S = 200
 """On a machine under load; `make chaos` holds the promise itself."""
 
 
+@pytest.mark.slow
 def test_a_gang_that_is_struck_gives_its_lease_back_and_leaves_nothing() -> None:
     """The service is killed and the gang goes on; then one that nobody strikes has its result."""
     command = [sys.executable, "-m", "trials.chaos.gangs", "--seed", "5"]

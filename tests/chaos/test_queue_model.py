@@ -281,9 +281,10 @@ class QueueModel(RuleBasedStateMachine):
         return True
 
 
-def test_the_queue_does_what_its_model_does(database: Database) -> None:
+@pytest.mark.parametrize("examples", [5, pytest.param(15, marks=pytest.mark.slow)])
+def test_the_queue_does_what_its_model_does(database: Database, examples: int) -> None:
     profile = settings(
-        max_examples=15,
+        max_examples=examples,
         stateful_step_count=30,
         deadline=None,
         derandomize=True,

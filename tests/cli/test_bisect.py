@@ -133,6 +133,7 @@ def test_commits_that_do_not_differ_end_with_1(bisect: Run, history: list[str]) 
     assert json.loads(again.stdout)["outcome"] == "environment"
 
 
+@pytest.mark.slow
 def test_a_findings_commits_are_listed_by_the_worker_where_no_checkout_is(
     forks: ForkServer,
     folder: Path,

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import httpx2
+import pytest
 from builders.commands import eventually, free_port, serving, working
 from builders.forked import ForkServer
 
@@ -50,6 +51,7 @@ def child() -> str:
     return script.replace("\nRATES = ", f"{HERE}\nRATES = ", 1)
 
 
+@pytest.mark.slow
 def test_the_release_that_is_slower_is_named(
     forks: ForkServer,
     tmp_path: Path,

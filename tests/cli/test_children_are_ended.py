@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from builders.long_forms import long_but
 
 from cli.local.processes import Child, stop, wait_for
 
@@ -121,7 +122,9 @@ def sleeping(seconds: str) -> list[int]:
 
 @pytest.mark.parametrize(
     ("command", "numbers"),
-    [("bench", "INT"), ("bench", "TERM"), ("bench", "HUP HUP"), ("diagnose", "HUP")],
+    long_but(
+        [("bench", "INT"), ("bench", "TERM"), ("bench", "HUP HUP"), ("diagnose", "HUP")], 0, 3
+    ),
 )
 def test_an_interrupt_ends_a_measurement_with_all_that_its_child_started(
     tmp_path: Path, environment: dict[str, str], command: str, numbers: str

@@ -251,6 +251,7 @@ def test_a_trace_is_asked_for_and_fetched(throughline: Run, folder: Path) -> Non
     assert throughline("trace", "../jobs").returncode == Exit.USAGE
 
 
+@pytest.mark.slow
 def test_a_real_measurement_on_a_real_worker_leaves_a_trace_that_a_viewer_reads(
     service: str,
     forks: ForkServer,

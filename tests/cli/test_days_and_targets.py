@@ -32,6 +32,7 @@ def url(tmp_path: Path, forks: ForkServer, environment: dict[str, str]) -> Itera
         yield f"http://127.0.0.1:{port}"
 
 
+@pytest.mark.slow
 def test_the_built_in_rule_measures_what_is_installed_and_commits_still_need_a_checkout(
     url: str, throughline: Run
 ) -> None:

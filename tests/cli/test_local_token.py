@@ -52,6 +52,7 @@ def test_in_a_pid_namespace_the_measured_code_gets_nothing(
     assert SEEN[Containment.PID_NAMESPACE] in (tmp_path / "state/logs/worker-cpu.log").read_text()
 
 
+@pytest.mark.slow
 def test_in_a_process_group_it_can_read_the_token_and_a_person_is_told(
     throughline: Run, thief: dict[str, str], tmp_path: Path
 ) -> None:

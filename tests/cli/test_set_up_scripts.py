@@ -77,7 +77,7 @@ def test_make_alone_lists_the_commands() -> None:
     done = subprocess.run(
         ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    for name in ("up", "test", "lint", "gpu", "containers", "lock", "sbom"):
+    for name in ("up", "test", "soak", "lint", "gpu", "containers", "lock", "sbom"):
         assert f"make {name} " in done.stdout
 
 
@@ -92,4 +92,4 @@ def test_every_script_may_be_run(file: Path) -> None:
 
 def test_ci_runs_what_people_run() -> None:
     lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
-    assert lines[-1] == "make test"
+    assert lines[-2:] == ["make test", 'PYTEST_ARGS="${SOAK_ARGS-}" make soak']

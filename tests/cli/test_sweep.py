@@ -150,6 +150,7 @@ def test_when_no_value_can_be_measured_it_has_failed(throughline: Run) -> None:
     assert "batch=2: " in done.stdout
 
 
+@pytest.mark.slow
 def test_a_real_sweep_over_the_sequence_length(
     tmp_path: Path, environment: dict[str, str], throughline_in: Callable[..., Run]
 ) -> None:

@@ -130,6 +130,7 @@ def test_run_again_it_continues_the_same_history(once: Once) -> None:
     assert set(counts) == {(2,)}
 
 
+@pytest.mark.slow
 def test_a_failed_case_is_told_with_its_reason_and_the_exit_code(throughline: Run) -> None:
     done = throughline("up", "--once", *on_a_free_port(), "-r", "v1", SCRIPT="oom")
     assert done.returncode == Exit.FAILED
@@ -137,9 +138,12 @@ def test_a_failed_case_is_told_with_its_reason_and_the_exit_code(throughline: Ru
     assert "oom" in done.stdout
 
 
-def test_ctrl_c_stops_every_process_and_what_was_interrupted_is_gone_on_with(
-    up: Start, throughline: Run, tmp_path: Path, environment: dict[str, str]
-) -> None:
+def test_ctrl_c_stops_every_process(up: Start, tmp_path: Path) -> None:
+    interrupted(up, tmp_path)
+
+
+def interrupted(up: Start, tmp_path: Path) -> None:
+    """Begin, and interrupt a slow benchmark twice."""
     process = up(SCRIPT="slow")
     eventually(lambda: bool(running_below(process.pid, "scripted_benchmark")))
     family = psutil.Process(process.pid).children(recursive=True)
@@ -149,6 +153,13 @@ def test_ctrl_c_stops_every_process_and_what_was_interrupted_is_gone_on_with(
     process.send_signal(signal.SIGINT)
     assert process.wait(LIMIT_S) == Exit.INTERRUPTED
     assert not [one for one in family if is_alive(one)]
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_every_process_and_what_was_interrupted_is_gone_on_with(
+    up: Start, throughline: Run, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    interrupted(up, tmp_path)
     done = throughline("up", "--once", *on_a_free_port(), "-r", "v1")
     assert done.returncode == Exit.OK, done.stderr
     assert "Going on with the suite smoke at v1" in done.stderr, said(tmp_path) + done.stderr
@@ -159,7 +170,7 @@ def test_ctrl_c_stops_every_process_and_what_was_interrupted_is_gone_on_with(
     assert submissions == (1,)
 
 
-@pytest.mark.parametrize("module", ["service", "worker"])
+@pytest.mark.parametrize("module", [pytest.param("service", marks=pytest.mark.slow), "worker"])
 def test_a_process_that_dies_ends_everything_with_its_last_lines(
     up: Start, tmp_path: Path, module: str
 ) -> None:

@@ -7,7 +7,7 @@ The same on SQLite and on PostgreSQL, to the letter of the answer. ``python -m c
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -26,8 +26,18 @@ def both(sqlite_url: str, postgres_url: str) -> Iterator[tuple[Asker, Asker]]:
         yield lite, full
 
 
-def cases(family: str, *, accepted: bool) -> list[Case]:
-    return [case for case in catalogue.families()[family] if case.accepted is accepted]
+SOME = 5
+"""Of so many neighbours one is asked in short: they differ by little."""
+
+
+def each_family(test: Callable[..., None]) -> Callable[..., None]:
+    """Ask some of the cases of each family, and all of them where it may take long."""
+    every = pytest.mark.parametrize("every", [SOME, pytest.param(1, marks=pytest.mark.slow)])
+    return every(pytest.mark.parametrize("family", catalogue.MODULES)(test))
+
+
+def cases(family: str, every: int, *, accepted: bool) -> list[Case]:
+    return [one for one in catalogue.families()[family] if one.accepted is accepted][::every]
 
 
 def told(case: Case, answer: Answer) -> str:
@@ -62,23 +72,25 @@ def test_there_are_thousands_of_them_and_no_two_are_the_same() -> None:
     assert sum(not case.accepted for case in listed) >= 3_000
 
 
-@pytest.mark.parametrize("family", catalogue.MODULES)
+@each_family
 def test_what_is_refused_changes_nothing_and_is_refused_alike(
-    both: tuple[Asker, Asker], family: str
+    both: tuple[Asker, Asker], family: str, every: int
 ) -> None:
     before = [asker.digest() for asker in both]
     found = []
-    for case in cases(family, accepted=False):
+    for case in cases(family, every, accepted=False):
         answers = both[0].ask(case), both[1].ask(case)
         found += faults(case, answers)
     assert not found, f"{len(found)} faults:\n" + "\n".join(found[:40])
     assert [asker.digest() for asker in both] == before
 
 
-@pytest.mark.parametrize("family", catalogue.MODULES)
-def test_what_is_accepted_reads_back_equal(both: tuple[Asker, Asker], family: str) -> None:
+@each_family
+def test_what_is_accepted_reads_back_equal(
+    both: tuple[Asker, Asker], family: str, every: int
+) -> None:
     found = []
-    for case in cases(family, accepted=True):
+    for case in cases(family, every, accepted=True):
         answers = both[0].ask(case), both[1].ask(case)
         found += faults(case, answers)
         if case.reads_back is None or not all(answer.status < 300 for answer in answers):

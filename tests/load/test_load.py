@@ -17,7 +17,7 @@ def _no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traffic, "REST_S", 0.0)
 
 
-@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def test_everything_that_is_sent_is_answered_and_stored(database: str) -> None:
     plan = Plan(results_per_s=5.0, seconds=1.0, shape=Shape.METRICS, workers=20, claims_per_s=4.0)
     row = traffic.measure(database, plan)
@@ -31,6 +31,7 @@ def test_everything_that_is_sent_is_answered_and_stored(database: str) -> None:
     assert 0 <= row["stolen"] <= 1
 
 
+@pytest.mark.slow
 def test_real_bodies_of_every_size_are_stored_each_under_its_own_case() -> None:
     plan = Plan(results_per_s=20.0, seconds=1.0, shape=Shape.REAL, workers=7, claims_per_s=1.0)
     row = traffic.measure("sqlite", plan)

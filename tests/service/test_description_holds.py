@@ -1,6 +1,7 @@
 """What the OpenAPI document says is what happens: schemathesis asks every call.
 
-The short form is part of every run and always asks the same. A long one, with other questions:
+The short form is part of every run and always asks the same, one that is marked slow three times as
+much. The longest one, with other questions:
 ``THROUGHLINE_FUZZ_EXAMPLES=2000 pytest tests/service/test_description_holds.py``.
 """
 
@@ -27,8 +28,7 @@ from schemathesis.specs.openapi.checks import (
 pytestmark = pytest.mark.both_databases
 
 EXAMPLES = int(os.environ.get("THROUGHLINE_FUZZ_EXAMPLES", "0"))
-PER_CALL = {"sqlite": EXAMPLES or 6, "postgresql": EXAMPLES or 2}
-"""What is answered hardly depends on the database, and most of the time goes into making cases."""
+PER_CALL = [2, pytest.param(EXAMPLES or 6, marks=pytest.mark.slow)]
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -91,10 +91,10 @@ def send(client: TestClient, case: Any) -> Any:
     )
 
 
+@pytest.mark.parametrize("per_call", PER_CALL)
 def test_every_call_answers_as_its_description_says(
-    client: TestClient, known: dict[str, str], database_url: str
+    client: TestClient, known: dict[str, str], per_call: int
 ) -> None:
-    per_call = PER_CALL[database_url.partition(":")[0]]
     schema = schemathesis.openapi.from_dict(client.get("/api/v1/openapi.json").json())
     for found in schema.get_all_operations():
         operation = found.ok()

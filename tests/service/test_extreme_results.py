@@ -91,6 +91,7 @@ def traces() -> Iterator[Trace]:
     yield Trace.of([3e38, -3e38, 1e-45])
 
 
+@pytest.mark.both_databases(slow="sqlite")
 def test_every_extreme_result_is_stored_and_every_page_shows_it(
     client: TestClient, hand: Hand
 ) -> None:
@@ -106,6 +107,7 @@ def test_every_extreme_result_is_stored_and_every_page_shows_it(
         check(client, address)
 
 
+@pytest.mark.both_databases(slow="postgresql")
 def test_an_extreme_replicate_is_answered_for_good(client: TestClient, hand: Hand) -> None:
     beyond = Efficiency(work=Work(flops_per_item=GREATEST, roof_s=GREATEST), device="x")
     for more in extremes():

@@ -204,6 +204,7 @@ def team(tmp_path: Path, sqlite_url: str) -> Iterator[Team]:
     database.close()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # a minute on a quiet machine
 def test_the_slow_commit_of_a_branch_is_found_named_and_mended(
     team: Team, forks: ForkServer

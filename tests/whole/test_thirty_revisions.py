@@ -1,4 +1,4 @@
-"""Thirty revisions with a known truth go through the whole system, every part a real process:
+"""Revisions with a known truth go through the whole system, every part a real process:
 a service, four workers, a child for each measurement in the checkout of its revision. What is found
 is what happened, once each, with its range, its cause and its end.
 """
@@ -45,7 +45,7 @@ CASES = [
         ("unet", {}),
     )
 ]
-NIGHTS = 30
+NIGHTS, FEW_NIGHTS = 30, 10
 NIGHT_S = 120.0
 """Longest wait for one night to come to rest, on a busy machine."""
 
@@ -224,24 +224,41 @@ def measured_by(worker: str, since: str, database: Database) -> list[str]:
         return list(session.scalars(wanted.distinct().order_by(Point.revision)))
 
 
+def lived_through(place: Place, client: httpx2.Client, database: Database, nights: int) -> None:
+    """Measure so many nights, each to its end."""
+    assert client.delete("/schedules/nightly").status_code == 204  # its slot may come meanwhile
+    for night in range(nights):
+        revision = revision_of(night)
+        place.bring_nodes_to(night)
+        for name in NODES:
+            submit(client, name, night, revision)
+        eventually(lambda: finished(database, revision), revision)  # noqa: B023
+        eventually(lambda: at_rest(database), revision)
+
+
+def told_of(finding: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(finding[name] for name in ("kind", "state", "cause", "last_good", "first_bad"))
+
+
+def test_a_slower_revision_is_found_and_nothing_else(place: Place) -> None:
+    database = Database(place.database_url)
+    with httpx2.Client(base_url=f"{place.address}/api/v1", timeout=30) as client:
+        lived_through(place, client, database, FEW_NIGHTS)
+        [found] = client.get("/findings").json()["items"]
+    database.close()
+    assert told_of(found) == ("regression", "open", "code", "r06", "r07")
+    assert found["sentence"].startswith("unet")
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # a minute on a quiet machine; four nodes share two cores here
 def test_what_is_found_is_what_happened_once_each(place: Place) -> None:
     database = Database(place.database_url)
     with httpx2.Client(base_url=f"{place.address}/api/v1", timeout=30) as client:
-        assert client.delete("/schedules/nightly").status_code == 204  # its slot may come meanwhile
-        for night in range(NIGHTS):
-            revision = revision_of(night)
-            place.bring_nodes_to(night)
-            for name in NODES:
-                submit(client, name, night, revision)
-            eventually(lambda: finished(database, revision), revision)  # noqa: B023
-            eventually(lambda: at_rest(database), revision)
+        lived_through(place, client, database, NIGHTS)
         told = client.get("/findings").json()["items"][::-1]
         report = client.get("/findings/report").json()
-    seen = [
-        (each["kind"], each["state"], each["cause"], each["last_good"], each["first_bad"])
-        for each in told
-    ]
+    seen = [told_of(each) for each in told]
     assert seen[:4] == [
         ("regression", "resolved", "code", "r06", "r07"),
         ("improvement", "open", "code", "r13", "r14"),

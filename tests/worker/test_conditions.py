@@ -206,6 +206,7 @@ def test_a_job_carries_the_real_canary_of_its_node(measure):
     assert all(reading > 0 for reading in result.canary.readings.values())
 
 
+@pytest.mark.slow
 def test_a_worker_that_offers_several_devices_reads_their_links_too(measure):
     result = measure("ok", canary_every_s=600.0, gpus="0,1")
     assert result.canary is not None

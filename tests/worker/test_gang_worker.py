@@ -90,6 +90,7 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 def test_a_gang_is_measured_for_a_service_contained_as_others_are(real, worker, submit):  # noqa: F811
     job = submit(**gang(protocol=BRIEF))
@@ -103,7 +104,7 @@ def test_a_gang_is_measured_for_a_service_contained_as_others_are(real, worker, 
 
 
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize("whom", ["a rank", "the lead"])
+@pytest.mark.parametrize("whom", ["a rank", pytest.param("the lead", marks=pytest.mark.slow)])
 def test_a_gang_that_is_struck_leaves_no_rank_and_no_half_result(real, worker, submit, whom):  # noqa: F811
     job = submit(**gang(protocol=ENDLESS))
     with worker(**REAL):

@@ -170,7 +170,7 @@ def test_a_lease_that_comes_as_the_worker_stops_is_given_back(worker, service: M
     assert not service.started
 
 
-@pytest.mark.parametrize("trouble", ["away", "hanging"])
+@pytest.mark.parametrize("trouble", [pytest.param("away", marks=pytest.mark.slow), "hanging"])
 def test_one_signal_ends_a_worker_that_cannot_deliver(
     settings, service: Miniature, tmp_path, trouble: str
 ) -> None:

@@ -89,6 +89,7 @@ def test_a_side_that_dies_ends_the_other_one_too(pair, living):
     assert not living()
 
 
+@pytest.mark.slow
 def test_so_does_a_side_that_hangs(pair, living):
     result = pair("onesidehangs", change={"silence_s": 3.0})
     assert ONE_AFTER_THE_OTHER in result.flags

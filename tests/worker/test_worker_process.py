@@ -90,8 +90,15 @@ def test_a_second_interrupt_ends_even_a_worker_that_cannot_deliver(start, servic
     assert len(service.results) == 1
 
 
-@pytest.mark.parametrize("containment", list(Containment))
-@pytest.mark.parametrize("ended_by", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    ("ended_by", "containment"),
+    [
+        (signal.SIGTERM, Containment.PROCESS_GROUP),
+        (signal.SIGKILL, Containment.PID_NAMESPACE),
+        pytest.param(signal.SIGTERM, Containment.PID_NAMESPACE, marks=pytest.mark.slow),
+        pytest.param(signal.SIGKILL, Containment.PROCESS_GROUP, marks=pytest.mark.slow),
+    ],
+)
 def test_nothing_that_waits_for_the_next_pair_outlives_its_worker(
     start, service: Miniature, settings, tmp_path, ended_by, containment
 ):

@@ -115,9 +115,17 @@ def written_and_read(found: list[ForeignPoint], name: str) -> tuple[ForeignPoint
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(data=st.data())
-def test_round_trip(name: str, data: st.DataObject) -> None:
+@pytest.mark.parametrize("examples", [12, pytest.param(60, marks=pytest.mark.slow)])
+def test_round_trip(name: str, examples: int) -> None:
+    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(data=st.data())
+    def written_reads_back_equal(data: st.DataObject) -> None:
+        round_trip(name, data)
+
+    written_reads_back_equal()
+
+
+def round_trip(name: str, data: st.DataObject) -> None:
     losses = BY_NAME[name].loses
     drawn = data.draw(st.lists(points(), min_size=1, max_size=5))
     found = apart(NARROWED.get(name, list)(drawn), losses)

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
+from builders.long_forms import long_but
 from builders.nested import BEGAN, measured, points
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -52,13 +53,17 @@ def test_each_part_lies_in_its_interval_as_often_as_that_says(nodes: int) -> Non
 
 @pytest.mark.parametrize(
     ("deviations", "sizes"),
-    [
-        ((FEW, 0.0, 0.0), (3, 10, 3)),
-        ((FEW, FEW, 0.0), (3, 20, 1)),
-        ((FEW, FEW, FEW), (3, 10, 3)),
-        ((FEW, FEW, FEW), (1, 6, 5)),
-        ((FEW, FEW, 2 * FEW), (3, 4, 7)),
-    ],
+    long_but(
+        [
+            ((FEW, 0.0, 0.0), (3, 10, 3)),
+            ((FEW, FEW, 0.0), (3, 20, 1)),
+            ((FEW, FEW, FEW), (3, 10, 3)),
+            ((FEW, FEW, FEW), (1, 6, 5)),
+            ((FEW, FEW, 2 * FEW), (3, 4, 7)),
+        ],
+        0,
+        3,
+    ),
 )
 def test_the_next_night_lies_in_its_interval_nineteen_times_of_twenty(
     deviations: tuple[float, float, float], sizes: tuple[int, int, int]

@@ -528,6 +528,11 @@ def world(
         yield lent.enter_context(serving(url, folder))
 
 
+both = pytest.mark.parametrize(
+    "world", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True
+)
+
+
 def permissions(world: World) -> dict[str, Permission]:
     """Every call of the API with what its route declares, as the description says it."""
     document = world.client.get(f"{API}/openapi.json").json()
@@ -609,7 +614,7 @@ def test_every_page_wants_a_token_that_may_read(world: World) -> None:
             assert found == expected, f"{who}: {page}"
 
 
-@pytest.mark.parametrize("world", ["sqlite", "postgresql"], indirect=True)
+@both
 def test_a_page_about_a_foreign_thing_is_not_there_for_who_is_bound(world: World) -> None:
     for page in pages(world) - FOR_ADMINISTRATORS:
         path = page.format(**world.ids["foreign"])
@@ -639,7 +644,7 @@ def told(world: World, who: str, thing: str = "own") -> dict[str, str]:
     return answers
 
 
-@pytest.mark.parametrize("world", ["sqlite", "postgresql"], indirect=True)
+@both
 def test_nothing_that_who_is_bound_may_read_tells_of_a_foreign_thing(world: World) -> None:
     secrets = {SECRET, PROJECTS["foreign"], REVISIONS["foreign"]}
     foreign = world.ids["foreign"]
@@ -665,7 +670,7 @@ LISTS = (
 )
 
 
-@pytest.mark.parametrize("world", ["sqlite", "postgresql"], indirect=True)
+@both
 def test_a_refused_call_changes_nothing(world: World) -> None:
     audited = world.doorman.ask("GET", f"{API}/audit?limit=500", world.tokens["admin"]).json()
     for call, permission in permissions(world).items():

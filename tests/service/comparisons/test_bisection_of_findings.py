@@ -202,7 +202,7 @@ def test_a_range_of_one_commit_needs_no_bisection(
     assert ">Bisect</button>" not in client.get(f"/findings/{between_commits['id']}").text
 
 
-@pytest.mark.both_databases
+@pytest.mark.both_databases(slow="postgresql")
 def test_an_improvement_has_a_culprit_too(
     client: TestClient, bisecting: BisectionHand, finding: dict[str, Any]
 ) -> None:

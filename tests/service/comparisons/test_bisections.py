@@ -184,7 +184,7 @@ def test_cancelling_ends_the_pair_under_way(bisecting: BisectionHand) -> None:
     assert bisecting.gate.client.post(address).json()["note"] == "Cancelled."
 
 
-@pytest.mark.both_databases
+@pytest.mark.both_databases(slow="postgresql")
 def test_verify_finds_nothing_wrong_with_what_was_bisected(bisecting: BisectionHand) -> None:
     bisecting.start()
     bisecting.measure(stepped(5, unbuildable=(4,)))

@@ -88,7 +88,7 @@ def live_nights(database: Database) -> None:
         team.night(night)
 
 
-@pytest.mark.both_databases
+@pytest.mark.both_databases(slow="postgresql")
 @pytest.mark.usefixtures("nights")
 def test_nights_are_drawn_with_levels_changes_and_what_changed_for_all(client: TestClient) -> None:
     drawn = figure(client, "workload=unet&workload=resnet50")
@@ -236,7 +236,7 @@ def links(client: TestClient, path: str) -> dict[str, str]:
     return {text.strip(): href.replace("&amp;", "&") for href, text in found}
 
 
-@pytest.mark.both_databases
+@pytest.mark.both_databases(slow="postgresql")
 @pytest.mark.usefixtures("nights")
 def test_a_point_leads_to_its_last_good_and_its_neighbours(client: TestClient) -> None:
     (one,) = client.get("/api/v1/series?metric=throughput&workload=resnet50&limit=1").json()[

@@ -111,7 +111,7 @@ def test_a_metric_told_in_two_units_has_a_tab_for_each(client: TestClient, hand:
         assert own == (f"/series/{series['id']}", f"Throughput in {series['unit']}")
 
 
-@pytest.mark.both_databases
+@pytest.mark.both_databases(slow="postgresql")
 def test_a_long_history_keeps_its_newest_facts_and_reasons(
     client: TestClient, database: Database
 ) -> None:

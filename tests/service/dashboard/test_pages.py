@@ -150,12 +150,20 @@ def test_plotly_knows_every_property_of_every_chart(
     assert drawn["bar"] > 5
 
 
+@pytest.fixture(scope="module")
+def followed() -> set[str]:
+    """Links of the pages that lead somewhere."""
+    return set()
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "nowhere"])
 def test_every_link_of_a_page_leads_somewhere(
-    pages: TestClient, addresses: dict[str, str], name: str
+    pages: TestClient, addresses: dict[str, str], followed: set[str], name: str
 ) -> None:
     for link in links(pages.get(addresses[name]).text)[:60]:
-        assert pages.get(link).status_code == 200, link
+        if link not in followed:  # most pages have some in common
+            assert pages.get(link).status_code == 200, link
+        followed.add(link)
 
 
 def test_the_table_of_cases_tells_value_change_and_cause(pages: TestClient) -> None:

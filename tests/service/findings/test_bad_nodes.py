@@ -222,7 +222,7 @@ def test_proposed_changes_that_are_compared_hide_no_slow_node(session: Session) 
     assert not more
 
 
-@pytest.mark.both_databases
+@pytest.mark.both_databases(slow="postgresql")
 def test_a_node_that_was_slow_in_another_metric_only_is_well_again(session: Session) -> None:
     """Its disk was; that it trains as fast as ever said nothing of that."""
     random = np.random.default_rng(4)

@@ -100,7 +100,7 @@ def broken(nights: Nights) -> Mapping[str, Any]:
     return found
 
 
-@pytest.mark.both_databases
+@pytest.mark.both_databases(slow="postgresql")
 def test_cases_that_begin_to_fail_together_are_one_finding_until_they_are_well(
     nights: Nights,
 ) -> None:

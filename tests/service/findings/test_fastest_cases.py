@@ -73,7 +73,7 @@ def overtaken(nights: Nights) -> FindingSummary:
     return told
 
 
-@pytest.mark.both_databases
+@pytest.mark.both_databases(slow="postgresql")
 def test_it_is_told_once_with_both_cases_and_which_of_them_changed(
     client: TestClient, nights: Nights
 ) -> None:

@@ -1,5 +1,6 @@
 """Findings: one per cause, announced once, closed when it is over."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import long_series as long
+from builders.long_forms import long_but
 from builders.long_series import DROPPED, RAISED, STEADY, noisy
 from builders.looked import QUIET, actions_of, arrive, findings_in_order, only
 from sqlalchemy import func, select
@@ -34,7 +36,7 @@ from service.models import FindingEvent, FindingRow, FindingState, SeriesRow
 from service.schemas.findings import Certainty, FindingKind, FindingSummary
 
 
-@pytest.mark.both_databases
+@pytest.mark.both_databases(slow="postgresql")
 def test_corrected_dates_move_what_findings_say_of_their_place(session: Session) -> None:
     """As when a history that was taken in undated is dated afterwards."""
     arrive(session, noisy([100.0] * 20 + [95.0] * 12 + [100.0] * 12))
@@ -238,8 +240,9 @@ def test_a_withdrawn_finding_comes_back_where_its_change_is_by_then(session: Ses
     assert f"since {long.revision_of(22)}" in again.sentence
 
 
-@pytest.mark.parametrize("truth", [30, 35, 40])
-@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize(
+    ("truth", "at_once"), long_but(itertools.product([30, 35, 40], [True, False]), 0, 3)
+)
 def test_what_comes_in_between_last_good_and_first_bad_narrows_a_finding_down(
     session: Session, truth: int, at_once: bool
 ) -> None:
@@ -560,10 +563,10 @@ def both(
     return [first, *(each for each in told if each.id != first.id)]
 
 
-@pytest.mark.both_databases
+@pytest.mark.both_databases(slow="postgresql")
 @pytest.mark.parametrize(
     ("workload", "level", "taken_in"),
-    [("resnet50", 194.0, True), ("resnet50", 160.0, False), ("unet", 194.0, True)],
+    long_but([("resnet50", 194.0, True), ("resnet50", 160.0, False), ("unet", 194.0, True)], 0, 1),
 )
 def test_a_closed_finding_takes_in_what_moved_as_far_in_any_workload(
     session: Session, monkeypatch: pytest.MonkeyPatch, workload: str, level: float, taken_in: bool

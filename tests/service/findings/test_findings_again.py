@@ -107,7 +107,9 @@ def test_a_larger_drop_just_after_a_closed_finding_is_told(session: Session) -> 
     assert (again.state, again.first_bad) == (FindingState.OPEN, long.revision_of(28))
 
 
-@pytest.mark.parametrize("seed", [5, 6, 9])
+@pytest.mark.parametrize(
+    "seed", [5, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (6, 9))]
+)
 def test_a_level_that_is_being_lost_again_is_not_announced_as_won(
     session: Session, seed: int
 ) -> None:
@@ -131,7 +133,7 @@ def test_a_recovery_that_was_no_news_is_none_when_it_is_lost_weeks_later(session
     assert again.first_bad == long.revision_of(57)
 
 
-@pytest.mark.parametrize("later", [3, 4])
+@pytest.mark.parametrize("later", [3, pytest.param(4, marks=pytest.mark.slow)])
 def test_what_becomes_better_than_before_some_points_after_a_recovery_is_told(
     session: Session, later: int
 ) -> None:

@@ -73,7 +73,7 @@ def test_a_neighbour_that_is_zero_on_one_machine_holds_no_finding_up(database: D
         assert finding.first_bad == long.revision_of(20)
 
 
-@pytest.mark.both_databases
+@pytest.mark.both_databases(slow="postgresql")
 @pytest.mark.parametrize("glitch", [math.nan, math.inf])
 def test_a_reading_that_is_no_number_keeps_no_regression_from_being_told(
     database: Database, monkeypatch: pytest.MonkeyPatch, glitch: float

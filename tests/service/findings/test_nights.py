@@ -94,7 +94,11 @@ def told(finding: FindingSummary) -> tuple[Any, ...]:
     )
 
 
-@pytest.mark.parametrize(("seed", "metrics"), [(2, METRICS), (41, RATE)], ids=["all", "rate"])
+@pytest.mark.parametrize(
+    ("seed", "metrics"),
+    [pytest.param(2, METRICS, marks=pytest.mark.slow), (41, RATE)],
+    ids=["all", "rate"],
+)
 def test_thirty_nights_end_in_what_happened_once_each(
     sqlite_url: str, seed: int, metrics: tuple[str, ...]
 ) -> None:
@@ -148,7 +152,7 @@ def test_a_confirmed_drop_that_is_mended_within_days_closes_after_four_nights(
     database.close()
 
 
-@pytest.mark.both_databases
+@pytest.mark.both_databases(slow="postgresql")
 def test_quiet_nights_find_nothing_on_either_database(database: Database) -> None:
     team = Team(database, steady, seed=3, cases=PLAIN)
     for night in range(14):
@@ -159,7 +163,7 @@ def test_quiet_nights_find_nothing_on_either_database(database: Database) -> Non
         assert session.scalar(select(func.min(AnalysisRow.points))) == 14
 
 
-@pytest.mark.both_databases
+@pytest.mark.both_databases(slow="postgresql")
 def test_what_is_measured_again_makes_no_point_in_any_history(database: Database) -> None:
     team = Team(database, drop, cases=PLAIN)
     for night in range(11):
@@ -173,6 +177,7 @@ def test_what_is_measured_again_makes_no_point_in_any_history(database: Database
     assert team.measured > 11 * 3
 
 
+@pytest.mark.slow
 def test_with_one_worker_it_still_works_and_says_what_it_cannot_exclude(sqlite_url: str) -> None:
     database = Database(sqlite_url)
     team = Team(database, truth, driver, names=("a",), cases=FEW)
@@ -244,6 +249,7 @@ def test_a_fluke_hides_no_larger_change_two_nights_later(sqlite_url: str) -> Non
     database.close()
 
 
+@pytest.mark.slow
 def test_a_revert_after_a_driver_ends_the_regression_and_not_the_driver(sqlite_url: str) -> None:
     database = Database(sqlite_url)
 
@@ -264,9 +270,16 @@ def test_a_revert_after_a_driver_ends_the_regression_and_not_the_driver(sqlite_u
 SETTINGS = ({}, {"compile": "default"}, BF16, {"optimizer": "fused"}, {"attention": "math"})
 
 
-@pytest.mark.parametrize("seed", [3, 8])
+@pytest.mark.parametrize(
+    ("seed", "settings"),
+    [
+        (3, 3),
+        pytest.param(3, len(SETTINGS), marks=pytest.mark.slow),
+        pytest.param(8, len(SETTINGS), marks=pytest.mark.slow),
+    ],
+)
 def test_what_drifts_is_told_once_though_its_cases_show_it_on_different_days(
-    sqlite_url: str, seed: int
+    sqlite_url: str, seed: int, settings: int
 ) -> None:
     """With seed 8 a small step is told first, and the drift shows no other one after it."""
     database = Database(sqlite_url)
@@ -275,7 +288,7 @@ def test_what_drifts_is_told_once_though_its_cases_show_it_on_different_days(
         gone = 0.03 * min(max(0.0, (code - 13) / 12), 1.0) if case.workload == "nanogpt" else 0.0
         return steady(case, code, worker, night) * (1 - gone)
 
-    cases = [Case(workload="nanogpt", preset="full", axes=axes) for axes in SETTINGS]
+    cases = [Case(workload="nanogpt", preset="full", axes=axes) for axes in SETTINGS[:settings]]
     team = Team(database, drift, cases=[*cases, PLAIN[0]], seed=seed, metrics=RATE)
     for night in range(28):
         team.night(night)
@@ -288,14 +301,15 @@ def test_what_drifts_is_told_once_though_its_cases_show_it_on_different_days(
     database.close()
 
 
-def test_two_steps_in_the_same_cases_are_no_drift(sqlite_url: str) -> None:
+@pytest.mark.parametrize("settings", [2, pytest.param(len(SETTINGS), marks=pytest.mark.slow)])
+def test_two_steps_in_the_same_cases_are_no_drift(sqlite_url: str, settings: int) -> None:
     database = Database(sqlite_url)
 
     def steps(case: Case, code: int, worker: str, night: int) -> float:
         gone = 0.01 * ((code >= 14) + (code >= 19)) if case.workload == "nanogpt" else 0.0
         return steady(case, code, worker, night) * (1 - gone)
 
-    cases = [Case(workload="nanogpt", preset="full", axes=axes) for axes in SETTINGS]
+    cases = [Case(workload="nanogpt", preset="full", axes=axes) for axes in SETTINGS[:settings]]
     team = Team(database, steps, cases=[*cases, PLAIN[0]], seed=3, metrics=RATE)
     for night in range(24):
         team.night(night)
@@ -448,7 +462,7 @@ def test_an_environment_that_moves_one_case_by_little_is_left_to_the_history(
     database.close()
 
 
-@pytest.mark.parametrize("newest", [12, 1])
+@pytest.mark.parametrize("newest", [pytest.param(12, marks=pytest.mark.slow), 1])
 def test_a_driver_that_changes_under_one_revision_is_not_put_down_to_its_code(
     database: Database, newest: int
 ) -> None:
@@ -468,7 +482,7 @@ def test_a_driver_that_changes_under_one_revision_is_not_put_down_to_its_code(
     assert finding.series_count == 2
 
 
-@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize("seed", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_a_finding_gives_up_what_only_a_slow_worker_moved(sqlite_url: str, seed: int) -> None:
     """The worker became slow in the night of the change, before anybody knew."""
 

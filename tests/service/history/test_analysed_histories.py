@@ -161,7 +161,7 @@ def test_the_order_of_arrival_changes_nothing(database: Database, seed: int) -> 
         assert analysed_whole(session) == shuffled
 
 
-@pytest.mark.both_databases
+@pytest.mark.both_databases(slow="postgresql")
 def test_a_new_point_costs_one_window_however_long_the_past_is(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

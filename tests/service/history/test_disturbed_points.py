@@ -26,7 +26,7 @@ def history(submit: Submit, hand: Hand) -> str:
     return str(series["id"])
 
 
-@pytest.mark.both_databases
+@pytest.mark.both_databases(slow="postgresql")
 def test_a_disturbed_point_says_so_wherever_its_series_is_read(
     client: TestClient, history: str
 ) -> None:

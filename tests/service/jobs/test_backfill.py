@@ -170,7 +170,7 @@ def slot(fleet: Fleet, ahead: timedelta) -> None:
         session.execute(update(Schedule).values(next_due_at=now_of(session) + ahead))
 
 
-@pytest.mark.both_databases
+@pytest.mark.both_databases(slow="postgresql")
 def test_the_range_is_halved_until_it_is_one_commit(fleet: Fleet) -> None:
     filled = fleet.fill_all()
     assert fleet.ends() == (155, 156)

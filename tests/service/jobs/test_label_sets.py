@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, TypeVar
 
 import pytest
+from builders.long_forms import long_but
 from builders.service_hand import result_of
 from sqlalchemy import event, select
 from sqlalchemy.orm import Session
@@ -286,7 +287,7 @@ class Everybody:
         workers.introduce(self.session, Worker(name=name, labels=self.workers[name]), self.now)
 
 
-@pytest.mark.parametrize(("seed", "page"), [(0, 1), (1, 1), (2, 2), (3, 32)])
+@pytest.mark.parametrize(("seed", "page"), long_but([(0, 1), (1, 1), (2, 2), (3, 32)], 0, 3))
 def test_every_claim_gets_the_job_that_comes_of_looking_at_all(
     database: Database, seed: int, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -136,7 +136,7 @@ def measure_nights(team: Team, nights: str) -> None:
     assert [fired.submission_id for fired in team.slot()] == [None]
 
 
-@pytest.mark.both_databases
+@pytest.mark.both_databases(slow="postgresql")
 def test_the_widest_is_measured_again_where_it_was_measured_least(team: Team) -> None:
     live(team)
     assert team.fill()

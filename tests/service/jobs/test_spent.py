@@ -136,7 +136,7 @@ def test_without_a_price_hours_are_shown_alone(client: TestClient, gate: GateHan
     assert "USD" not in text
 
 
-@pytest.mark.both_databases
+@pytest.mark.both_databases(slow="postgresql")
 def test_a_bisection_costs_its_probes_and_a_finding_what_it_led_to(
     client: TestClient, gate: GateHand
 ) -> None:

@@ -355,6 +355,7 @@ def usual_collections() -> Iterator[None]:
     gc.set_threshold(*before)
 
 
+@pytest.mark.both_databases(slow="postgresql")
 @pytest.mark.usefixtures("usual_collections")
 def test_memory_does_not_grow_with_the_database(
     database: Database, monkeypatch: pytest.MonkeyPatch

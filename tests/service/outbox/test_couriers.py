@@ -44,8 +44,11 @@ def delivered(database: Database) -> int:
         return session.execute(done).scalar_one()
 
 
-def test_200_events_over_two_replicas_and_a_receiver_in_trouble_all_arrive(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("count", "share"), [(60, 0.2), pytest.param(200, 0.05, marks=pytest.mark.slow)]
+)
+def test_events_over_two_replicas_and_a_receiver_in_trouble_all_arrive(
+    database: Database, monkeypatch: pytest.MonkeyPatch, count: int, share: float
 ) -> None:
     """The short form of `python -m trials.outbox`; some end between sending and noting it."""
     chance, lock, killed = random.Random(3), threading.Lock(), [0]
@@ -53,7 +56,7 @@ def test_200_events_over_two_replicas_and_a_receiver_in_trouble_all_arrive(
 
     def sometimes_killed(*arguments: Any) -> None:
         with lock:
-            dies = chance.random() < 0.05
+            dies = chance.random() < share
             killed[0] += dies
         if dies:
             raise OSError("killed")
@@ -62,7 +65,7 @@ def test_200_events_over_two_replicas_and_a_receiver_in_trouble_all_arrive(
     monkeypatch.setattr(deliveries, "delivered", sometimes_killed)
     monkeypatch.setattr(deliveries, "pause_after", lambda _: timedelta(0))
     monkeypatch.setattr(deliveries, "HELD", timedelta(seconds=0.5))
-    written = write(database, 200)
+    written = write(database, count)
     with receiving() as receiver:
         receiver.answer = lambda _: chance.choice([OK] * 8 + [status(500), b""])
         sinks = Sinks(address="https://perf.example.com", sink=(hook(receiver.url()),))
@@ -71,19 +74,19 @@ def test_200_events_over_two_replicas_and_a_receiver_in_trouble_all_arrive(
         for replica in replicas:
             replica.start()
         try:
-            wait_until(lambda: delivered(database) == 200)
+            wait_until(lambda: delivered(database) == count)
         finally:
             for replica in replicas:
                 replica.stop()
         assert set(receiver.ids()) == set(written)
         bodies = {(one.headers["webhook-id"], one.body) for one in receiver.received}
-        assert len(bodies) == 200, "whatever comes twice is the same"
-        assert len(receiver.received) >= 200 + killed[0] > 200
+        assert len(bodies) == count, "whatever comes twice is the same"
+        assert len(receiver.received) >= count + killed[0] > count
 
 
-@pytest.mark.parametrize(("kind", "at_once"), [("webhook", 8), ("slack", 1)])
+@pytest.mark.parametrize(("kind", "at_once", "events"), [("webhook", 8, 16), ("slack", 1, 5)])
 def test_a_program_gets_several_at_once_and_a_chat_one_after_the_other(
-    database: Database, kind: str, at_once: int
+    database: Database, kind: str, at_once: int, events: int
 ) -> None:
     with receiving() as receiver:
         now, most, lock = [0], [0], threading.Lock()
@@ -101,16 +104,16 @@ def test_a_program_gets_several_at_once_and_a_chat_one_after_the_other(
         chat = {"name": "ci", "kind": "slack", "url": receiver.url(), "private": True}
         to = hook(receiver.url()) if kind == "webhook" else Slack.model_validate(chat)
         sinks = Sinks(address="https://perf.example.com", sink=(to,))
-        write(database, 16)
+        write(database, events)
         couriers.route(database, sinks)
         crew = Couriers(database, sinks, 0.05)
         crew.start()
         try:
-            wait_until(lambda: delivered(database) == 16)
+            wait_until(lambda: delivered(database) == events)
         finally:
             crew.stop()
         assert (most[0] > 3) if at_once > 1 else (most[0] == 1)
-        assert len({one.body for one in receiver.received}) == 16
+        assert len({one.body for one in receiver.received}) == events
 
 
 def test_idle_threads_end_soon(database: Database) -> None:

@@ -145,6 +145,7 @@ def test_a_status_and_one_comment_follow_the_gate(told: Told) -> None:
     assert told.states() == ["delivered", "delivered"]
 
 
+@pytest.mark.both_databases(slow="postgresql")
 @pytest.mark.parametrize(
     ("level", "more", "state", "conclusion", "said"),
     [
@@ -191,6 +192,7 @@ def test_it_is_green_only_with_data(
     assert said in run["output"]["title"]
 
 
+@pytest.mark.both_databases(slow="postgresql")
 def test_an_app_has_a_check_run_that_is_changed_in_place(by_app: Told) -> None:
     forge = by_app.forge
     assert isinstance(forge, FakeGitHub)
@@ -213,6 +215,7 @@ def test_an_app_has_a_check_run_that_is_changed_in_place(by_app: Told) -> None:
     assert forge.statuses == []
 
 
+@pytest.mark.both_databases(slow="postgresql")
 def test_an_installation_token_that_ended_is_made_anew(by_app: Told) -> None:
     forge = by_app.forge
     assert isinstance(forge, FakeGitHub)
@@ -262,6 +265,7 @@ def test_an_answer_that_is_lost_makes_no_second_comment(told: Told) -> None:
     assert told.states() == ["delivered"]
 
 
+@pytest.mark.both_databases(slow="postgresql")
 def test_a_comment_that_was_deleted_is_made_again_and_a_strangers_left_alone(told: Told) -> None:
     forge = told.forge
     assert isinstance(forge, FakeGitHub)
@@ -292,6 +296,7 @@ RESETS = limited(403, LIMIT, x_ratelimit_remaining="0", x_ratelimit_reset="+200"
 INVALID = {"message": "Validation Failed", "errors": [{"resource": "Status", "code": "custom"}]}
 
 
+@pytest.mark.both_databases(slow="postgresql")
 @pytest.mark.parametrize(
     ("reply", "state", "wait_s", "said"),
     [
@@ -343,6 +348,7 @@ def test_each_refusal_is_tried_again_or_dead_with_its_sentence(
         assert len(told.bodies()) == 1
 
 
+@pytest.mark.both_databases(slow="postgresql")
 @pytest.mark.parametrize("fault", ["hang", "close"])
 def test_a_forge_that_does_not_answer_is_asked_again(told: Told, fault: str) -> None:
     faults = iter([fault])
@@ -416,6 +422,7 @@ def courier(told: Told) -> None:
                 time.sleep(0.05)
 
 
+@pytest.mark.both_databases(slow="postgresql")
 def test_faults_crashes_and_three_couriers_leave_one_comment_that_tells_the_newest(
     told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -489,6 +496,7 @@ def gitlab() -> Iterator[FakeGitLab]:
         yield forge
 
 
+@pytest.mark.both_databases(slow="postgresql")
 def test_gitlab_has_a_status_and_one_note(
     gitlab: FakeGitLab, client: TestClient, hand: Hand
 ) -> None:
@@ -513,6 +521,7 @@ def test_gitlab_has_a_status_and_one_note(
     assert "**Regression in 1 of 1 case: " in body
 
 
+@pytest.mark.both_databases(slow="postgresql")
 def test_gerrit_gets_one_review_with_a_vote_a_decision(client: TestClient, hand: Hand) -> None:
     gerrit = FakeGerrit()
     with serving(gerrit):
@@ -538,6 +547,7 @@ def test_gerrit_gets_one_review_with_a_vote_a_decision(client: TestClient, hand:
         assert told.states() == ["delivered"] * 4
 
 
+@pytest.mark.both_databases(slow="postgresql")
 def test_two_couriers_that_look_at_once_make_one_comment(told: Told) -> None:
     told.start()
     told.start(suite="smoke")

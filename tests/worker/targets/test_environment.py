@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders.long_forms import long_but
 from builders.repository import LOCK, PROJECT
 
 from tests.worker.targets.origin import Commit
@@ -98,32 +99,44 @@ def test_what_cannot_be_installed_is_told_with_uvs_words_and_leaves_nothing(
 
 @pytest.mark.parametrize(
     ("words", "its_own"),
-    [
-        ("error: `networkx==3.4` has no wheel for the current platform", True),
-        ("error: Failed to parse `uv.lock`", True),
-        ("error: error sending request for url (https://pypi.org/simple/x/)", False),
-        ("  Caused by: dns error: failed to lookup address information", False),
-        ("Failed to download distribution due to network timeout.", False),
-        ("error: HTTP status server error (503 Service Unavailable)", False),
-        ("error: failed to write: No space left on device (os error 28)", False),
-        ("Cannot contain /x/uv in a process_group: [Errno 11] Resource temporarily ...", False),
-        ("Cannot start /x/uv: Text file busy.", False),
-        ("error: ThreadPoolBuildError { kind: IOError(Os { code: 11 }) }", False),
-        ("  cause: HTTP status client error (407 Proxy Authentication Required) for url", False),
-        ("error: No interpreter found at path `/x/python`", False),
-        ("error: No solution found\nhint: ... valid authentication credentials (401", False),
-        ("error: No solution found\nhint: An index ... the credentials are valid.", False),
-        ("error: No solution found when resolving dependencies", True),
-        ("error: The lockfile at `uv.lock` uses an unsupported schema version (v9, but ...", False),
-        ("error: Distribution `x` can't be installed because it is marked as `--no-build`", True),
-        ("error: Distribution `x==1 @ registry+https://` can't be installed\n  because", True),
-        ("error: Failed to download `x==1`\n  cause: Hash mismatch for `x==1`", True),
-        ("error: Failed to download `x==1`\n  cause: The wheel is invalid: Missing", True),
-        ("error: ... which is incompatible with the project's Python requirement: `>=4`", True),
-        ("error: Failed to parse: pyproject.toml", True),
-        ("error: Frozen lockfile discovery requires a lockfile with revision 5 or later", True),
-        ("", False),
-    ],
+    long_but(
+        [
+            ("error: `networkx==3.4` has no wheel for the current platform", True),
+            ("error: Failed to parse `uv.lock`", True),
+            ("error: error sending request for url (https://pypi.org/simple/x/)", False),
+            ("  Caused by: dns error: failed to lookup address information", False),
+            ("Failed to download distribution due to network timeout.", False),
+            ("error: HTTP status server error (503 Service Unavailable)", False),
+            ("error: failed to write: No space left on device (os error 28)", False),
+            ("Cannot contain /x/uv in a process_group: [Errno 11] Resource temporarily ...", False),
+            ("Cannot start /x/uv: Text file busy.", False),
+            ("error: ThreadPoolBuildError { kind: IOError(Os { code: 11 }) }", False),
+            (
+                "  cause: HTTP status client error (407 Proxy Authentication Required) for url",
+                False,
+            ),
+            ("error: No interpreter found at path `/x/python`", False),
+            ("error: No solution found\nhint: ... valid authentication credentials (401", False),
+            ("error: No solution found\nhint: An index ... the credentials are valid.", False),
+            ("error: No solution found when resolving dependencies", True),
+            (
+                "error: The lockfile at `uv.lock` uses an unsupported schema version (v9, but ...",
+                False,
+            ),
+            (
+                "error: Distribution `x` can't be installed because it is marked as `--no-build`",
+                True,
+            ),
+            ("error: Distribution `x==1 @ registry+https://` can't be installed\n  because", True),
+            ("error: Failed to download `x==1`\n  cause: Hash mismatch for `x==1`", True),
+            ("error: Failed to download `x==1`\n  cause: The wheel is invalid: Missing", True),
+            ("error: ... which is incompatible with the project's Python requirement: `>=4`", True),
+            ("error: Failed to parse: pyproject.toml", True),
+            ("error: Frozen lockfile discovery requires a lockfile with revision 5 or later", True),
+            ("", False),
+        ],
+        *range(0, 24, 3),
+    ),
 )
 def test_only_what_is_the_commits_own_fault_makes_it_unbuildable(
     commit: Commit, build: Callable[..., Builds], uv: Path, words: str, its_own: bool

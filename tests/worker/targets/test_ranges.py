@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders.long_forms import long_but
 from builders.repository import git
 
 from benchmarks.contracts import CommitRange, ListedRange, Worker
@@ -48,13 +49,18 @@ def test_the_commits_of_a_range_are_listed_along_first_parents(
 
 @pytest.mark.parametrize(
     ("why", "says"),
-    [
-        ("turned round", "is no ancestor of"),
-        ("unrelated", "is no ancestor of"),
-        ("gone", "No allowed ref of this worker's targets leads to both commits any more."),
-        ("too many", "The range has 3 commits, and 2 can be listed."),
-        ("without a time", "git tells a commit of the range without a time or an author."),
-    ],
+    long_but(
+        [
+            ("turned round", "is no ancestor of"),
+            ("unrelated", "is no ancestor of"),
+            ("gone", "No allowed ref of this worker's targets leads to both commits any more."),
+            ("too many", "The range has 3 commits, and 2 can be listed."),
+            ("without a time", "git tells a commit of the range without a time or an author."),
+        ],
+        0,
+        2,
+        3,
+    ),
 )
 def test_a_range_that_cannot_be_listed_says_why(
     commit: Commit,

@@ -1,5 +1,6 @@
 """What must hold for every question: no claim without evidence, whatever the data."""
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from builders.attributed import Night, explained, measurement, question, residuals, side, values_of
+from builders.long_forms import long_but
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -231,8 +233,9 @@ def test_with_one_machine_the_machine_is_the_cause_or_left_open(asked: Question)
         assert any(workers & set(re.findall(r"w\d", sentence)) for sentence in answer.not_excluded)
 
 
-@pytest.mark.parametrize("noise", [0.003, 0.02])
-@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize(
+    ("noise", "count"), long_but(itertools.product([0.003, 0.02], [1, 3]), 0, 3)
+)
 def test_alike_sides_seldom_show_a_difference(noise: float, count: int) -> None:
     """At 99 % one quantity in a hundred; those that move together are counted one by one."""
     compared = changed = 0

@@ -1,9 +1,11 @@
 """What is found, what is left alone, and what is said of it; a small seeded synthetic suite."""
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
 import pytest
+from builders.long_forms import long_but
 
 from service.analysis.detection import fixed_ratio
 from service.analysis.detection.history import History
@@ -156,8 +158,10 @@ def test_slow_drift_is_no_change() -> None:
     assert wrong <= 1
 
 
-@pytest.mark.parametrize("points", [30, 60])
-@pytest.mark.parametrize("noise", [0.0005, 0.001, 0.003, 0.01, 0.03])
+@pytest.mark.parametrize(
+    ("noise", "points"),
+    long_but(itertools.product([0.0005, 0.001, 0.003, 0.01, 0.03], [30, 60]), 0, 5, 8),
+)
 def test_what_the_noise_allows_is_found_four_times_of_five(noise: float, points: int) -> None:
     """Not less often, and not always either: then a smaller change would be found four times."""
     rng = np.random.default_rng(7)

@@ -147,6 +147,7 @@ def test_a_machine_of_its_own_for_each_point_costs_no_more_than_the_points() -> 
     assert work(long) < 5 * work(short)
 
 
+@pytest.mark.slow
 def test_a_million_points_are_analysed() -> None:
     values = np.tile(history_with_steps(10_000).values, 100)
     started = time.process_time()

@@ -111,10 +111,13 @@ def test_a_slowdown_of_one_percent_is_found_in_half_as_many_pairs(
     assert np.median([case.pairs for case in raw]) >= 1.5 * np.median([c.pairs for c in at_one])
 
 
-def test_equal_code_fails_no_more_often_than_it_may(random: np.random.Generator) -> None:
-    verdicts = [played(lambda: pair(random, NOISE)).verdict for _ in range(200)]
-    assert verdicts.count(CaseVerdict.WORSE) <= 4, "half a percent is permitted"
-    assert verdicts.count(CaseVerdict.SAME) >= 170
+@pytest.mark.parametrize("gates", [50, pytest.param(200, marks=pytest.mark.slow)])
+def test_equal_code_fails_no_more_often_than_it_may(
+    random: np.random.Generator, gates: int
+) -> None:
+    verdicts = [played(lambda: pair(random, NOISE)).verdict for _ in range(gates)]
+    assert verdicts.count(CaseVerdict.WORSE) <= gates / 50, "half a percent is permitted"
+    assert verdicts.count(CaseVerdict.SAME) >= 0.85 * gates
 
 
 def test_code_that_lowers_the_clock_is_not_excused(random: np.random.Generator) -> None:
@@ -128,12 +131,13 @@ def test_code_that_lowers_the_clock_is_not_excused(random: np.random.Generator) 
     assert np.mean(surely) == pytest.approx(-0.02, abs=0.003)
 
 
+@pytest.mark.parametrize("gates", [50, pytest.param(150, marks=pytest.mark.slow)])
 def test_what_the_clock_alone_costs_passes_no_more_often_than_it_may(
-    random: np.random.Generator,
+    random: np.random.Generator, gates: int
 ) -> None:
     """One percent of time by the clock alone is what the margin rules out: 5 % may pass."""
-    cases = [played(lambda: pair(random, NOISE, clock=-0.0155)) for _ in range(150)]
-    assert sum(case.verdict is CaseVerdict.SAME for case in cases) <= 15
+    cases = [played(lambda: pair(random, NOISE, clock=-0.0155)) for _ in range(gates)]
+    assert sum(case.verdict is CaseVerdict.SAME for case in cases) <= gates / 10
 
 
 def test_a_larger_batch_counts_in_throughput_and_in_no_time(random: np.random.Generator) -> None:

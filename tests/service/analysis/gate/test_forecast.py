@@ -40,8 +40,8 @@ def played(
     [
         (0.002, Limit(), 12),
         (0.002, Limit(), 4),
-        (0.006, Limit(), 12),
-        (0.006, Limit(max_regression=0.02), 8),
+        pytest.param(0.006, Limit(), 12, marks=pytest.mark.slow),
+        pytest.param(0.006, Limit(max_regression=0.02), 8, marks=pytest.mark.slow),
         (0.01, Limit(margin=0.02), 12),
     ],
 )
