@@ -6,14 +6,14 @@ from service.api.dependencies import Cursor, DatabaseSession, Limit
 from service.api.router import noun
 from service.auth import audit
 from service.auth.audit import AuditView
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.schemas.jobs import Listing
 
 router = noun("/audit", "access")
 
 
 @router.get("")
-@needs(Permission.ADMIN)
+@Permission.ADMIN.required
 def list_audit(
     session: DatabaseSession, cursor: Cursor = None, limit: Limit = 100
 ) -> Listing[AuditView]:

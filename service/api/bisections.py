@@ -7,7 +7,7 @@ from service.api import dependencies
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.comparisons import bisection
 from service.database.paging import matching
 from service.jobs.spent import spent_on
@@ -20,7 +20,7 @@ router = noun("/bisections", "comparisons")
 
 
 @router.post("", status_code=201, responses=problems(404))
-@needs(Permission.SUBMIT)
+@Permission.SUBMIT.required
 def start(
     request: schemas.BisectionRequest,
     session: dependencies.DatabaseSession,
@@ -42,7 +42,7 @@ def start(
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_bisections(
     session: dependencies.DatabaseSession,
     state: BisectionState | None = None,
@@ -57,7 +57,7 @@ def list_bisections(
 
 
 @router.get("/{bisection_id}", responses=problems(404))
-@needs(Permission.READ)
+@Permission.READ.required
 def read_bisection(
     bisection_id: dependencies.Id, session: dependencies.DatabaseSession
 ) -> schemas.BisectionView:
@@ -66,7 +66,7 @@ def read_bisection(
 
 
 @router.get("/{bisection_id}/cost", responses=problems(404))
-@needs(Permission.READ)
+@Permission.READ.required
 def read_bisection_cost(
     bisection_id: dependencies.Id,
     session: dependencies.DatabaseSession,
@@ -78,7 +78,7 @@ def read_bisection_cost(
 
 
 @router.post("/{bisection_id}/cancel", responses=problems(404))
-@needs(Permission.SUBMIT)
+@Permission.SUBMIT.required
 def cancel(
     bisection_id: dependencies.Id, session: dependencies.DatabaseSession, now: dependencies.Now
 ) -> schemas.BisectionView:

@@ -10,7 +10,7 @@ from service.api import dependencies
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.database.paging import matching
 from service.jobs.spent import spent_on
 from service.models import ComparisonRow, ComparisonState
@@ -22,7 +22,7 @@ router = noun("/comparisons", "comparisons")
 
 
 @router.post("", status_code=201, responses={200: {"description": "Started before."}})
-@needs(Permission.SUBMIT)
+@Permission.SUBMIT.required
 def start(
     request: schemas.ComparisonRequest,
     response: Response,
@@ -48,7 +48,7 @@ def start(
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_comparisons(
     session: dependencies.DatabaseSession,
     state: ComparisonState | None = None,
@@ -63,7 +63,7 @@ def list_comparisons(
 
 
 @router.get("/{comparison_id}", responses=problems(404))
-@needs(Permission.READ)
+@Permission.READ.required
 def read_comparison(
     comparison_id: dependencies.Id, session: dependencies.DatabaseSession, now: dependencies.Now
 ) -> schemas.ComparisonView:
@@ -72,7 +72,7 @@ def read_comparison(
 
 
 @router.get("/{comparison_id}/cost", responses=problems(404))
-@needs(Permission.READ)
+@Permission.READ.required
 def read_comparison_cost(
     comparison_id: dependencies.Id,
     session: dependencies.DatabaseSession,
@@ -84,7 +84,7 @@ def read_comparison_cost(
 
 
 @router.post("/{comparison_id}/cancel", responses=problems(404))
-@needs(Permission.SUBMIT)
+@Permission.SUBMIT.required
 def cancel(
     comparison_id: dependencies.Id, session: dependencies.DatabaseSession, now: dependencies.Now
 ) -> schemas.ComparisonView:

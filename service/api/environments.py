@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from service.api.dependencies import DatabaseSession, Digest
 from service.api.openapi import problems
 from service.api.router import noun
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.history import queries
 
 router = noun("/environments", "environments")
@@ -21,7 +21,7 @@ class EnvironmentView(BaseModel):
 
 
 @router.get("/{digest}", responses=problems(404))
-@needs(Permission.READ)
+@Permission.READ.required
 def read_environment(digest: Digest, session: DatabaseSession) -> EnvironmentView:
     """Read the facts of an environment."""
     return EnvironmentView(digest=digest, facts=queries.load_environment(session, digest))

@@ -14,7 +14,7 @@ from service import findings, models
 from service.api import dependencies
 from service.api.openapi import problems
 from service.api.router import noun
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.database.paging import matching
 from service.http.strict_route import Plain
 from service.jobs.spent import spent_on
@@ -60,7 +60,7 @@ class PlanRequest(contracts.Contract):
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_findings(
     session: dependencies.DatabaseSession,
     state: models.FindingState | None = None,
@@ -84,7 +84,7 @@ def list_findings(
 
 
 @router.get("/report")
-@needs(Permission.READ)
+@Permission.READ.required
 def read_report(
     session: dependencies.DatabaseSession,
     now: dependencies.Now,
@@ -103,7 +103,7 @@ def read_report(
 
 
 @router.get("/{finding_id}", responses=problems(404))
-@needs(Permission.READ)
+@Permission.READ.required
 def read_finding(
     finding_id: dependencies.Id, session: dependencies.DatabaseSession
 ) -> schemas.FindingView:
@@ -112,7 +112,7 @@ def read_finding(
 
 
 @router.get("/{finding_id}/cost", responses=problems(404))
-@needs(Permission.READ)
+@Permission.READ.required
 def read_finding_cost(
     finding_id: dependencies.Id,
     session: dependencies.DatabaseSession,
@@ -127,7 +127,7 @@ def read_finding_cost(
 
 
 @router.post("/{finding_id}/actions", responses=problems(404, 409))
-@needs(Permission.TRIAGE)
+@Permission.TRIAGE.required
 def act(
     finding_id: dependencies.Id,
     request: ActionRequest,
@@ -148,7 +148,7 @@ def act(
 
 
 @router.patch("/{finding_id}", responses=problems(404, 409))
-@needs(Permission.TRIAGE)
+@Permission.TRIAGE.required
 def plan(
     finding_id: dependencies.Id,
     request: PlanRequest,

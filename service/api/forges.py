@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from service.api.dependencies import get_database
 from service.api.openapi import problems
 from service.api.router import noun
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.comparisons import comment_commands
 from service.comparisons.comment_commands import Command, CommandPlace
 from service.database.session import now_of
@@ -46,7 +46,7 @@ async def raw_body(request: Request) -> bytes:
 
 
 @router.post("/{sink}/hook", status_code=202, responses=problems(403, 404, 503))
-@needs(Permission.OPEN)
+@Permission.OPEN.required
 @takes(JSON, _BODY_B)
 def receive_hook(
     sink: Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$", max_length=64)],

@@ -6,7 +6,7 @@ from service.api.dependencies import Caller, DatabaseSession, Now, owned
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.history import imports
 from service.schemas.imports import Imported, ImportRequest
 
@@ -14,7 +14,7 @@ router = noun("/imports", "imports")
 
 
 @router.post("", responses=problems(409))
-@needs(Permission.SUBMIT)
+@Permission.SUBMIT.required
 def import_points(
     request: ImportRequest, session: DatabaseSession, now: Now, caller: Caller
 ) -> Imported:

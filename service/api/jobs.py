@@ -9,7 +9,7 @@ from service.api import dependencies
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.database.paging import matching
 from service.jobs import expiry, requests, views
 from service.jobs import submit as jobs_submit
@@ -20,7 +20,7 @@ router = noun("/jobs", "jobs")
 
 
 @router.post("", status_code=201, responses={200: {"description": "Submitted before."}})
-@needs(Permission.SUBMIT)
+@Permission.SUBMIT.required
 def submit(
     spec: requests.JobRequest,
     response: Response,
@@ -40,7 +40,7 @@ def submit(
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_jobs(
     session: dependencies.DatabaseSession,
     state: JobState | None = None,
@@ -54,14 +54,14 @@ def list_jobs(
 
 
 @router.get("/{job_id}", responses=problems(404))
-@needs(Permission.READ)
+@Permission.READ.required
 def read_job(job_id: dependencies.Id, session: dependencies.DatabaseSession) -> schemas.JobView:
     """Read a job with its attempts."""
     return views.load_job(session, job_id)
 
 
 @router.post("/{job_id}/cancel", responses=problems(404))
-@needs(Permission.SUBMIT)
+@Permission.SUBMIT.required
 def cancel(
     job_id: dependencies.Id, session: dependencies.DatabaseSession, now: dependencies.Now
 ) -> schemas.JobView:

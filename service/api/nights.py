@@ -11,7 +11,7 @@ from benchmarks.contracts import Worded
 from service.api.dependencies import Cursor, DatabaseSession, Limit, Now, Prices
 from service.api.openapi import problems
 from service.api.router import noun
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.errors import Invalid
 from service.findings.nights import announce, facts
 from service.schemas.jobs import Listing
@@ -31,7 +31,7 @@ OfProject = Annotated[
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_nights(
     session: DatabaseSession, cursor: Cursor = None, limit: Limit = 50
 ) -> Listing[NightSummary]:
@@ -40,7 +40,7 @@ def list_nights(
 
 
 @router.get("/{night}", responses=problems(404))
-@needs(Permission.READ)
+@Permission.READ.required
 def read_night(
     night: NightName, session: DatabaseSession, now: Now, prices: Prices, project: OfProject = None
 ) -> NightReport:

@@ -12,7 +12,7 @@ from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Now
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.database.paging import matching
 from service.errors import NotFound
 from service.models import DeliveryRow
@@ -31,7 +31,7 @@ class SinkTestRequest(Contract):
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_deliveries(
     session: DatabaseSession,
     state: DeliveryState | None = None,
@@ -45,7 +45,7 @@ def list_deliveries(
 
 
 @router.post("/tests", status_code=201, responses=problems(404))
-@needs(Permission.ADMIN)
+@Permission.ADMIN.required
 def send_test(
     body: SinkTestRequest, request: Request, session: DatabaseSession, now: Now
 ) -> DeliveryView:
@@ -59,7 +59,7 @@ def send_test(
 
 
 @router.post("/{delivery_id}/again", responses=problems(404, 409))
-@needs(Permission.ADMIN)
+@Permission.ADMIN.required
 def send_again(delivery_id: Id, session: DatabaseSession, now: Now) -> DeliveryView:
     """Send a dead letter again, with all its attempts."""
     deliveries.again(session, delivery_id, now)
@@ -67,7 +67,7 @@ def send_again(delivery_id: Id, session: DatabaseSession, now: Now) -> DeliveryV
 
 
 @router.post("/{delivery_id}/dismiss", responses=problems(404, 409))
-@needs(Permission.ADMIN)
+@Permission.ADMIN.required
 def dismiss(delivery_id: Id, session: DatabaseSession) -> DeliveryView:
     """Give a dead letter up: it is not sent again, and is removed like what was delivered."""
     deliveries.dismiss(session, delivery_id)

@@ -16,7 +16,7 @@ from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Now
 from service.api.findings import Actor
 from service.api.openapi import problems
 from service.api.router import noun
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.database.paging import matching
 from service.history import attachments, exclusions, queries, replicates
 from service.history.artifacts import ArtifactStore
@@ -45,7 +45,7 @@ class ExclusionRequest(contracts.Contract):
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_results(
     session: DatabaseSession,
     revision: contracts.Revision | None = None,
@@ -62,7 +62,7 @@ def list_results(
 
 
 @router.get("/{result_id}", response_model=StoredResult, responses=problems(404))
-@needs(Permission.READ)
+@Permission.READ.required
 def read_result(result_id: Id, session: DatabaseSession) -> Response:
     """Read a result: every sample and fact, as it was posted; `parts` are those of its point.
 
@@ -84,7 +84,7 @@ def read_result(result_id: Id, session: DatabaseSession) -> Response:
 
 
 @router.get("/{result_id}/trace", response_class=Response, responses=_PACKED)
-@needs(Permission.READ)
+@Permission.READ.required
 def read_trace(request: Request, result_id: Id, session: DatabaseSession) -> Response:
     """Download the profiler's Chrome trace of a result, JSON packed with gzip.
 
@@ -95,7 +95,7 @@ def read_trace(request: Request, result_id: Id, session: DatabaseSession) -> Res
 
 
 @router.get("/{result_id}/log", response_class=Response, responses=_PACKED)
-@needs(Permission.READ)
+@Permission.READ.required
 def read_log(request: Request, result_id: Id, session: DatabaseSession) -> Response:
     """Download the whole log of a failed result, packed with gzip; or 307, as for a trace.
 
@@ -117,14 +117,14 @@ def _artifact(
 
 
 @router.get("/{result_id}/exclusions", responses=problems(404))
-@needs(Permission.READ)
+@Permission.READ.required
 def list_exclusions(result_id: Id, session: DatabaseSession) -> Listing[ExclusionView]:
     """List who took a result out of its histories, when and why, and who put it back."""
     return Listing(items=exclusions.exclusions_of(session, result_id), next_cursor=None)
 
 
 @router.put("/{result_id}/exclusion", responses=problems(404, 409))
-@needs(Permission.TRIAGE)
+@Permission.TRIAGE.required
 def exclude(
     result_id: Id, request: ExclusionRequest, session: DatabaseSession, now: Now
 ) -> ExclusionView:
@@ -133,7 +133,7 @@ def exclude(
 
 
 @router.delete("/{result_id}/exclusion", responses=problems(404))
-@needs(Permission.TRIAGE)
+@Permission.TRIAGE.required
 def include(
     result_id: Id, actor: Annotated[Actor, Query()], session: DatabaseSession, now: Now
 ) -> ExclusionView:

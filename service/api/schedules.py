@@ -11,7 +11,7 @@ from service.api import dependencies
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.jobs import schedules, submissions
 from service.schemas.jobs import Listing, ScheduleView, Submitted
 
@@ -21,21 +21,21 @@ ScheduleName = Annotated[Name, Path()]
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_schedules(session: dependencies.DatabaseSession) -> Listing[ScheduleView]:
     """List all schedules, by name."""
     return Listing(items=schedules.every(session), next_cursor=None)
 
 
 @router.get("/{name}", responses=problems(404))
-@needs(Permission.READ)
+@Permission.READ.required
 def read_schedule(name: ScheduleName, session: dependencies.DatabaseSession) -> ScheduleView:
     """Read a schedule."""
     return schedules.load(session, name)
 
 
 @router.put("/{name}")
-@needs(Permission.ADMIN)
+@Permission.ADMIN.required
 def put_schedule(
     name: ScheduleName,
     request: schedules.ScheduleRequest,
@@ -53,14 +53,14 @@ def put_schedule(
 
 
 @router.delete("/{name}", status_code=204, responses=problems(404))
-@needs(Permission.ADMIN)
+@Permission.ADMIN.required
 def delete_schedule(name: ScheduleName, session: dependencies.DatabaseSession) -> None:
     """Forget a schedule; what it submitted stays."""
     schedules.delete(session, name)
 
 
 @router.post("/{name}/fire", status_code=201, responses=problems(404, 409))
-@needs(Permission.SUBMIT)
+@Permission.SUBMIT.required
 def fire(
     name: ScheduleName, session: dependencies.DatabaseSession, now: dependencies.Now
 ) -> Submitted:

@@ -12,7 +12,7 @@ from benchmarks.contracts import Line
 from service.api import dependencies
 from service.api.openapi import problems
 from service.api.router import noun
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.history import imports, queries
 from service.history.description import AnalysisView, describe
 from service.http.strict_route import Plain
@@ -24,7 +24,7 @@ router = noun("/series", "series")
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_series(
     session: dependencies.DatabaseSession,
     metric: Line | None = None,
@@ -44,7 +44,7 @@ def list_series(
 
 
 @router.get("/{series_id}", responses=problems(404))
-@needs(Permission.READ)
+@Permission.READ.required
 def read_series(series_id: dependencies.Id, session: dependencies.DatabaseSession) -> Series:
     """Read a series with all its points, by revision and then by time of measurement.
 
@@ -54,7 +54,7 @@ def read_series(series_id: dependencies.Id, session: dependencies.DatabaseSessio
 
 
 @router.get("/{series_id}/points", response_model=Listing[SeriesPoint], responses=problems(404))
-@needs(Permission.READ)
+@Permission.READ.required
 def list_points(
     series_id: dependencies.Id,
     session: dependencies.DatabaseSession,
@@ -67,7 +67,7 @@ def list_points(
 
 
 @router.get("/{series_id}/export", responses=problems(404))
-@needs(Permission.READ)
+@Permission.READ.required
 def export_points(
     series_id: dependencies.Id,
     session: dependencies.DatabaseSession,
@@ -83,7 +83,7 @@ def export_points(
 
 
 @router.get("/{series_id}/analysis", responses=problems(404))
-@needs(Permission.READ)
+@Permission.READ.required
 def read_analysis(
     series_id: dependencies.Id, session: dependencies.DatabaseSession
 ) -> AnalysisView:

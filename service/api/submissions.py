@@ -14,7 +14,7 @@ from service.api import dependencies
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.database.paging import matching
 from service.history import revisions
 from service.http.long_poll import pauses
@@ -30,7 +30,7 @@ router = noun("/submissions", "submissions")
 
 
 @router.post("", status_code=201, responses={200: {"description": "Submitted before."}})
-@needs(Permission.SUBMIT)
+@Permission.SUBMIT.required
 def submit(
     request: SubmissionRequest,
     response: Response,
@@ -65,7 +65,7 @@ def submit(
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_submissions(
     session: dependencies.DatabaseSession,
     revision: Revision | None = None,
@@ -80,7 +80,7 @@ def list_submissions(
 
 
 @router.get("/{submission_id}", responses=problems(404))
-@needs(Permission.READ)
+@Permission.READ.required
 async def read_submission(
     submission_id: dependencies.Id, request: Request, wait_s: dependencies.Wait = 0.0
 ) -> SubmissionView:
@@ -106,7 +106,7 @@ async def read_submission(
     response_model=Report,
     responses={200: {"content": {"text/markdown": {}}}, **problems(404)},
 )
-@needs(Permission.READ)
+@Permission.READ.required
 def read_report(
     submission_id: dependencies.Id,
     session: dependencies.DatabaseSession,

@@ -12,7 +12,7 @@ from service.api.openapi import problems
 from service.api.results import Reason
 from service.api.router import noun
 from service.auth import audit
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.findings import threshold_table
 from service.findings.threshold_table import Choice, Scope
 from service.schemas.jobs import Listing
@@ -39,7 +39,7 @@ class ThresholdRequest(Contract):
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_thresholds(session: DatabaseSession) -> Listing[ThresholdView]:
     """List the thresholds that were chosen; where none is about a series, its noise decides.
 
@@ -50,7 +50,7 @@ def list_thresholds(session: DatabaseSession) -> Listing[ThresholdView]:
 
 
 @router.put("", responses=problems(404))
-@needs(Permission.ADMIN)
+@Permission.ADMIN.required
 def put_threshold(request: ThresholdRequest, session: DatabaseSession, now: Now) -> ThresholdView:
     """Set the threshold of a scope, or replace it; it holds for what is analysed from now on."""
     scope = Scope(
@@ -66,7 +66,7 @@ def put_threshold(request: ThresholdRequest, session: DatabaseSession, now: Now)
 
 
 @router.delete("/{threshold_id}", status_code=204, responses=problems(404))
-@needs(Permission.ADMIN)
+@Permission.ADMIN.required
 def remove_threshold(threshold_id: Id, session: DatabaseSession) -> None:
     """Remove a threshold: the next wider one, or the noise, decides from now on."""
     threshold_table.remove(session, threshold_id)

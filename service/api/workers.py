@@ -12,7 +12,7 @@ from service.api import dependencies
 from service.api.findings import Actor
 from service.api.openapi import problems
 from service.api.router import noun
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.errors import Invalid
 from service.jobs import workers
 from service.schemas.jobs import IntroducedWorker, Listing, WorkerView
@@ -29,7 +29,7 @@ class DrainRequest(Contract):
 
 
 @router.put("/{name}", responses=problems(409))
-@needs(Permission.WORK)
+@Permission.WORK.required
 def introduce(
     name: Annotated[Name, Path()],
     worker: Worker,
@@ -49,14 +49,14 @@ def introduce(
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_workers(session: dependencies.DatabaseSession) -> Listing[WorkerView]:
     """List all workers, the last seen first, with the `revisions` whose own code each can run."""
     return Listing(items=workers.every(session), next_cursor=None)
 
 
 @router.put("/{name}/drain", responses=problems(404, 409))
-@needs(Permission.ADMIN)
+@Permission.ADMIN.required
 def drain(
     name: Annotated[Name, Path()],
     request: DrainRequest,
@@ -72,7 +72,7 @@ def drain(
 
 
 @router.delete("/{name}/drain", responses=problems(404))
-@needs(Permission.ADMIN)
+@Permission.ADMIN.required
 def resume(name: Annotated[Name, Path()], session: dependencies.DatabaseSession) -> WorkerView:
     """Give a drained worker jobs again."""
     return workers.resume(session, name)

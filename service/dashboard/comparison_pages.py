@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from benchmarks.catalog.suites import suites
 from service import comparisons
 from service.api.dependencies import Now, Prices, Reading
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.dashboard import facets, queries, rendering
 from service.dashboard.query_params import CompareAddress, ComparisonsAddress, ExploreAddress
 from service.dashboard.sparkline import before_after
@@ -57,7 +57,7 @@ AROUND = 30
 
 
 @router.get("/comparisons")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_comparisons(
     request: Request, session: Reading, now: Now, at: Annotated[ComparisonsAddress, Query()]
 ) -> HTMLResponse:
@@ -70,7 +70,7 @@ def list_comparisons(
 
 
 @router.get("/comparisons/{comparison_id}")
-@needs(Permission.READ)
+@Permission.READ.required
 def show_comparison(
     request: Request, session: Reading, now: Now, prices: Prices, comparison_id: str
 ) -> HTMLResponse:
@@ -87,7 +87,7 @@ def show_comparison(
 
 
 @router.get("/compare")
-@needs(Permission.READ)
+@Permission.READ.required
 def compare_sides(
     request: Request, session: Reading, now: Now, at: Annotated[CompareAddress, Query()]
 ) -> HTMLResponse:

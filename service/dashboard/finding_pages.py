@@ -17,7 +17,7 @@ from service.analysis.contrast import LEAST_EFFECT
 from service.analysis.detection.alarms import PATIENCE
 from service.analysis.detection.windows import LEAST_POINTS
 from service.api.dependencies import Now, Prices, Reading
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.comparisons import bisection
 from service.dashboard import (
     figures,
@@ -44,7 +44,7 @@ KERNELS_SHOWN = 10
 
 
 @router.get("/findings")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_findings(
     request: Request, session: Reading, now: Now, at: Annotated[InboxAddress, Query()]
 ) -> HTMLResponse:
@@ -69,7 +69,7 @@ def list_findings(
 
 
 @router.get("/thresholds")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_thresholds(request: Request, session: Reading, now: Now) -> HTMLResponse:
     """Show from which size on changes become findings, where a team has said so."""
     rules = threshold_table.list_thresholds(session)
@@ -85,7 +85,7 @@ def list_thresholds(request: Request, session: Reading, now: Now) -> HTMLRespons
 
 
 @router.get("/findings/{finding_id}")
-@needs(Permission.READ)
+@Permission.READ.required
 def show_finding(
     request: Request,
     session: Reading,

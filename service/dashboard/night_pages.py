@@ -7,7 +7,7 @@ from fastapi.responses import HTMLResponse
 
 from service.api.dependencies import Now, Prices, Reading
 from service.api.nights import NightName, OfProject, night_of
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.dashboard import rendering
 from service.dashboard.query_params import Cursor
 from service.findings.nights import announce, facts
@@ -21,7 +21,7 @@ IN_FEED = 30
 
 
 @router.get("/nights")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_nights(request: Request, session: Reading, now: Now, cursor: Cursor = "") -> HTMLResponse:
     """Show the nights that were reported, the newest first."""
     page = announce.list_reported(session, cursor or None, PER_PAGE)
@@ -29,7 +29,7 @@ def list_nights(request: Request, session: Reading, now: Now, cursor: Cursor = "
 
 
 @router.get("/nights.atom")
-@needs(Permission.READ)
+@Permission.READ.required
 def feed_nights(request: Request, session: Reading) -> Response:
     """Give the newest nights as they were reported, for a reader of feeds."""
     told = [(at, words.account(one)) for at, one in announce.reported(session, IN_FEED)]
@@ -37,7 +37,7 @@ def feed_nights(request: Request, session: Reading) -> Response:
 
 
 @router.get("/nights/{night}")
-@needs(Permission.READ)
+@Permission.READ.required
 def show_night(
     request: Request,
     session: Reading,

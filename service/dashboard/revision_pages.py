@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from service import comparisons, findings, models
 from service.api.dependencies import Now, Reading
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.comparisons import bisection
 from service.dashboard import queries, rendering
 from service.dashboard.comparison_pages import worst_first
@@ -36,7 +36,7 @@ MOST_LEVELS = 200
 
 
 @router.get("/revisions/{revision:path}")
-@needs(Permission.READ)
+@Permission.READ.required
 def show_revision(
     request: Request,
     session: Reading,

@@ -16,7 +16,7 @@ from service.api.dependencies import get_database
 from service.auth import audit, authenticate, csrf, sessions, sign_in_link
 from service.auth.access_mode import Asked
 from service.auth.authenticate import Authenticator
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.auth.principal import Principal
 from service.dashboard import rendering
 from service.database.session import now_of
@@ -29,7 +29,7 @@ _FIELDS = 5
 
 
 @router.get("/sign-in")
-@needs(Permission.OPEN)
+@Permission.OPEN.required
 async def show(
     request: Request,
     to: Annotated[str, Query(max_length=2_000)] = "/",
@@ -46,7 +46,7 @@ async def show(
 
 
 @router.post("/sign-in")
-@needs(Permission.OPEN)
+@Permission.OPEN.required
 @strict_route.takes(strict_route.FORM, SMALL_B)
 async def sign_in(request: Request) -> Response:
     """Begin a session for the holder of the token in the form, or of the code of a link."""
@@ -66,7 +66,7 @@ async def sign_in(request: Request) -> Response:
 
 
 @router.post("/sign-out")
-@needs(Permission.OPEN)
+@Permission.OPEN.required
 @strict_route.takes(strict_route.FORM, SMALL_B)
 async def sign_out(request: Request) -> Response:
     """End the session; the same page asks for a token again."""

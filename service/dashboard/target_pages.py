@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from benchmarks.catalog.suites import suites
 from benchmarks.contracts import Head
 from service.api.dependencies import Now, Reading
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.dashboard import queries, rendering
 from service.jobs import schedules, workers
 from service.jobs.heads import RULE
@@ -30,7 +30,7 @@ MOST_REFS = 50
 
 
 @router.get("/schedules")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_schedules(request: Request, session: Reading, now: Now) -> HTMLResponse:
     """Show what is measured regularly."""
     return rendering.render(
@@ -44,7 +44,7 @@ def list_schedules(request: Request, session: Reading, now: Now) -> HTMLResponse
 
 
 @router.get("/targets")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_targets(request: Request, session: Reading, now: Now) -> HTMLResponse:
     """Show what workers can build, where its refs are, and what became of their commits."""
     reader = request.state.principal

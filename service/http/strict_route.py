@@ -74,7 +74,7 @@ def takes(media_type: str, limit_b: int) -> Callable[[F], F]:
 class GuardedRoute(APIRoute):
     """A route that nobody reaches, and to which nobody's body is read, before the guard agrees.
 
-    Its endpoint declares with `permissions.needs` what it asks for.
+    Its endpoint declares with `Permission.required` what it asks for.
     """
 
     def get_route_handler(self) -> Handler:
