@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from service.schemas.access import TokenKind
 
-
 F = TypeVar("F", bound=Callable[..., Any])
 _DECLARED = "needed_permission"
 

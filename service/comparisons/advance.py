@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import FINAL_STATES
 from service.analysis import gate
 from service.analysis.gate import Decision
-from service.analysis.statement import Statement, state
+from service.analysis.statement import Statement
 from service.comparisons import case_workers, comparison_jobs, forecasts, worker_choice
 from service.comparisons.start import tell
 from service.database.prepared import session_on
@@ -157,17 +157,17 @@ def _lacked(
 ) -> Iterator[Statement]:
     """Yield what an inconclusive comparison lacked: time if it was ``cut``, or a worker."""
     if cut:
-        yield state("budget_ended", budget_s=request.budget_s)
+        yield Statement.of("budget_ended", budget_s=request.budget_s)
     if row.worker is None:
         why = worker_choice.lacking(session, request, now)
         drained = worker_choice.drained(session, request, now)
         nobody = f"could be used: {drained}" if drained else "was heard of"
-        yield state("remark", text=why or f"No {_worker(request)} {nobody}.")
+        yield Statement.of("remark", text=why or f"No {_worker(request)} {nobody}.")
         return
     workers = case_workers.waited_for(row, comparison_jobs.of(session, row.id))
     lost_workers = [worker_choice.lost(session, name, now) for name in workers]
     reasons = comparison_jobs.last_loss(session, row.id), *lost_workers
-    yield from (state("remark", text=text) for text in reasons if text)
+    yield from (Statement.of("remark", text=text) for text in reasons if text)
 
 
 def _cancel_jobs(session: Session, comparison_id: str, now: datetime) -> None:

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
 from service.analysis.attribution import Cell, Moved, Question, environment, factors
-from service.analysis.statement import Statement, state
+from service.analysis.statement import Statement
 from service.findings import lifecycle
 from service.findings.gather_evidence import NEIGHBOURS, cell_of
 from service.findings.rules import ACTIVE
@@ -245,7 +245,7 @@ def _account(
     after = [failure for run in group for failure in run.failures]
     cause, reasons = _cause(breakage, before, after)
     revision = session.get_one(Revision, breakage.bad[1])
-    headline = state(
+    headline = Statement.of(
         "failure",
         cells=_cells(session, breakage, group),
         status=breakage.status,
@@ -255,7 +255,7 @@ def _account(
     )
     workers = tuple(sorted({failure.worker for failure in after}))
     known = {"confirmed": False, "workers": workers, "cause": cause.value, "reasons": reasons}
-    return cause, state("change", headline=headline, **known)
+    return cause, Statement.of("change", headline=headline, **known)
 
 
 def _cause(
@@ -266,7 +266,7 @@ def _cause(
     changed = [one.says for one in known if one.carries]
     if changed:
         told, rest = tuple(changed[:MOST_FACTS]), max(0, len(changed) - MOST_FACTS)
-        return Cause.ENVIRONMENT, (state("facts_changed_here", changed=told, rest=rest),)
+        return Cause.ENVIRONMENT, (Statement.of("facts_changed_here", changed=told, rest=rest),)
     same_machine = {one.worker for one in before} & {one.worker for one in after}
     if known and breakage.good is not None and same_machine:
         return Cause.CODE, (known[0].says,)

@@ -9,7 +9,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from service import models
-from service.analysis.statement import Statement, state
+from service.analysis.statement import Statement
 from service.findings import lifecycle
 from service.history.best import METRIC, best_cases
 from service.history.queries import name_of
@@ -95,7 +95,7 @@ def _open(session: Session, best: BestCase, told: Overtaken, now: datetime) -> s
 
 
 def _statement(best: BestCase, told: Overtaken) -> Statement:
-    return state(
+    return Statement.of(
         "overtaken",
         workload=best.workload,
         device=formats.hardware(best.comparability),

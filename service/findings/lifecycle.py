@@ -16,7 +16,7 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from service.analysis.attribution import Attribution
-from service.analysis.statement import Statement, read, state
+from service.analysis.statement import Statement
 from service.database.session import found, new_id, rows
 from service.errors import Conflict
 from service.findings.rules import ACTIVE
@@ -258,7 +258,7 @@ def move(session: Session, row: FindingRow, to: PlacedChange, now: datetime) -> 
     _change(session, row, place)
     if (row.last_good, row.first_bad) != was:
         old = {"old_last_good": was[0], "old_first_bad": was[1]}
-        says = state("moved", **old, last_good=row.last_good, first_bad=row.first_bad)
+        says = Statement.of("moved", **old, last_good=row.last_good, first_bad=row.first_bad)
         record(session, row.id, "move", now, says=says)
 
 
@@ -281,7 +281,7 @@ def record(
 
 def _tell(session: Session, kind: EventKind, row: FindingRow, sentence: str, now: datetime) -> None:
     """Have other programs told of a step."""
-    says = read(row.says)
+    says = Statement.read(row.says)
     if row.worker is not None:
         kind = _OF_NODES.get(kind, kind)
     event = events.News(

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from benchmarks.catalog.metrics import metric
-from service.analysis.statement import read
+from service.analysis.statement import Statement
 from service.database import paging
 from service.database.paging import Page
 from service.database.session import found
@@ -277,7 +277,7 @@ def _summary(
         "kind": schemas.FindingKind(row.kind),
         "state": FindingState(row.state),
         "certainty": schemas.Certainty(row.certainty),
-        "headline": headline_of(read(row.says)),
+        "headline": headline_of(Statement.read(row.says)),
         "sentence": say_stored(row.says),
         "series_count": len(effects),
         "worst_effect": max(effects, key=abs, default=None),

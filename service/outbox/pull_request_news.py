@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import is_commit
 from service import models
-from service.analysis.statement import read
+from service.analysis.statement import Statement
 from service.outbox.events import noun_of
 from service.schemas import findings as schemas
 from service.schemas.bisections import BisectionOutcome, BisectionRequest, BisectionState
@@ -80,7 +80,7 @@ def shown_finding(session: Session, finding_id: str, address: str) -> ShownFindi
         .where(models.FindingSeries.finding_id == row.id)
         .order_by(models.FindingSeries.place)
     ).first()
-    says = read(row.says)
+    says = Statement.read(row.says)
     is_open = row.state in (schemas.FindingState.OPEN, schemas.FindingState.ACKNOWLEDGED)
     return ShownFinding(
         "open" if is_open else row.state,

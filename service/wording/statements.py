@@ -9,7 +9,6 @@ from functools import partial
 from itertools import chain, repeat
 from typing import Any
 
-from service.analysis import statement
 from service.analysis.attribution import environment
 from service.analysis.statement import Statement
 from service.schemas.findings import Cause
@@ -36,7 +35,7 @@ def say(said: Statement) -> str:
 
 def say_stored(document: Mapping[str, Any]) -> str:
     """A stored statement in words."""
-    return say(statement.read(document))
+    return say(Statement.read(document))
 
 
 def worded(document: Any) -> Any:

@@ -15,7 +15,7 @@ from service.analysis.attribution.factors import AxisRule
 from service.analysis.attribution.quantities import Differences, difference, says_of
 from service.analysis.attribution.quantities_of import QuantityKind, Reading, side
 from service.analysis.attribution.types import Evidence, Question
-from service.analysis.statement import Statement, state
+from service.analysis.statement import Statement
 from service.schemas.findings import Part, State, Strength
 
 HALF = 0.5
@@ -60,8 +60,10 @@ def _of_input(
 
 def _of_loader(known: State, share: float | None) -> Statement:
     if known is not State.CHANGED or share is None:
-        return state(f"loader_{known.value}")
-    return state("loader_share", share=share) if share > 0 else state("loader_other_way")
+        return Statement.of(f"loader_{known.value}")
+    return (
+        Statement.of("loader_share", share=share) if share > 0 else Statement.of("loader_other_way")
+    )
 
 
 def moved_by_clocks(question: Question) -> bool:
@@ -93,7 +95,7 @@ def _of_clock(
     share = None if clock.log is None else _share(-clock.log, whole, question)
     says = says_of(name, clock)
     if clock.state is State.CHANGED and share is not None and HALF <= share <= MOST:
-        says = state("clock_share", clock=says, share=share)
+        says = Statement.of("clock_share", clock=says, share=share)
         return _evidence(Part.CLOCKS, State.CHANGED, says, share)
     return _evidence(Part.CLOCKS, clock.state, says, share, Strength.WEAK)
 
@@ -216,10 +218,10 @@ def _revision(question: Question) -> Evidence | None:
     if not old or not new:
         return None
     if shared := sorted(old & new):
-        says = state("at_both_levels", revision=shared[0])
+        says = Statement.of("at_both_levels", revision=shared[0])
         return Evidence(Part.REVISION, shared[0], State.UNCHANGED, Strength.STRONG, says)
     name = f"{question.last_good}..{question.first_bad}"
-    says = state("revision_changed")
+    says = Statement.of("revision_changed")
     return Evidence(Part.REVISION, name, State.CHANGED, Strength.WEAK, says)
 
 

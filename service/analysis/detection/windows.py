@@ -15,7 +15,7 @@ from service.analysis.detection.history import History, Scale, transform
 from service.analysis.detection.segment_model import THRESHOLD
 from service.analysis.detection.support import NONE, Supports, within
 from service.analysis.detection.window import explain_window
-from service.analysis.statement import Statement, state
+from service.analysis.statement import Statement
 
 STRIDE, CONTEXT = 192, 96
 """Half a year of nights, and more context than evidence reaches (60 points)."""
@@ -79,7 +79,7 @@ def resume(
     """
     count = first + len(tail.values)
     if count < LEAST_POINTS:
-        return Detection((), None, (state("few_points", points=count, least=LEAST_POINTS),))
+        return Detection((), None, (Statement.of("few_points", points=count, least=LEAST_POINTS),))
     windows = list(settled)
     while end_needed(len(windows)) < count:
         number = len(windows)
@@ -146,4 +146,4 @@ def joined(windows: list[tuple[ChangePoint, ...]]) -> tuple[ChangePoint, ...]:
 def _warnings(scale: Scale) -> tuple[Statement, ...]:
     if scale.logarithmic:
         return ()
-    return (state("no_ratios", size=scale.size),)
+    return (Statement.of("no_ratios", size=scale.size),)

@@ -9,7 +9,7 @@ from itertools import compress
 from service.analysis.gate import sentences
 from service.analysis.gate.metrics import Levels, fails, findings, holds, loosening
 from service.analysis.gate.pairs import CaseRecord, trouble_of
-from service.analysis.statement import Statement, state
+from service.analysis.statement import Statement
 from service.schemas.gate import (
     GOOD,
     REGRESSIONS,
@@ -66,7 +66,7 @@ def _lacking(
     """Give the verdict where too little was measured: too few pairs, or pairs without a metric."""
     pairs = len(record.whole)
     if last and record.disturbed and pairs < levels.min_pairs:
-        return CaseVerdict.DISTURBED, state(
+        return CaseVerdict.DISTURBED, Statement.of(
             "device_disturbed",
             disturbed=record.disturbed,
             pairs=len(record.pairs),
@@ -74,10 +74,10 @@ def _lacking(
             kept=pairs,
         )
     if last and not pairs:
-        return CaseVerdict.MISSING, state("no_pair")
+        return CaseVerdict.MISSING, Statement.of("no_pair")
     absent = [limit.metric for limit in rule.limits if limit.metric not in findings]
     if absent and pairs >= levels.min_pairs:
-        return CaseVerdict.MISSING, state("no_metric", metrics=tuple(absent))
+        return CaseVerdict.MISSING, Statement.of("no_metric", metrics=tuple(absent))
     return None
 
 
@@ -249,20 +249,20 @@ def _outcome(verdicts: Sequence[CaseVerdict]) -> Outcome:
 
 def _sentence(outcome: Outcome | None, cases: Sequence[Case], baseline: str) -> Statement:
     count = Counter(case.verdict for case in cases)
-    tally = state("tally", **{one.value: count[one] for one in CaseVerdict if count[one]})
+    tally = Statement.of("tally", **{one.value: count[one] for one in CaseVerdict if count[one]})
     match outcome:
         case None:
-            return state("check", revision=baseline, tally=tally)
+            return Statement.of("check", revision=baseline, tally=tally)
         case Outcome.PASS:
-            return state("passed", tally=tally)
+            return Statement.of("passed", tally=tally)
         case Outcome.REGRESSION:
             worst = next(case for case in cases if case.verdict in REGRESSIONS)
-            return state("regressed", tally=tally, case=worst.case_key, why=worst.sentence)
+            return Statement.of("regressed", tally=tally, case=worst.case_key, why=worst.sentence)
         case Outcome.INCONCLUSIVE if cases:
             good = GOOD | {CaseVerdict.UNSUPPORTED}
             open_ = next((case for case in cases if case.verdict not in good), cases[0])
-            return state("undecided", tally=tally, case=open_.case_key, why=open_.sentence)
-    return state("no_case")
+            return Statement.of("undecided", tally=tally, case=open_.case_key, why=open_.sentence)
+    return Statement.of("no_case")
 
 
 def _idle_rules(records: Sequence[CaseRecord], policy: Policy) -> Iterator[Statement]:
@@ -278,4 +278,4 @@ def _idle_rules(records: Sequence[CaseRecord], policy: Policy) -> Iterator[State
         for rule in policy.rules:
             if not any(one is rule for one in deciding):
                 kind = "rule_shadowed" if any(map(rule.fits, case_keys)) else "rule_fits_none"
-                yield state(kind, rule=rule.cases)
+                yield Statement.of(kind, rule=rule.cases)

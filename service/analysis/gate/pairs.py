@@ -16,7 +16,7 @@ from benchmarks.contracts.pins import FACTS
 from benchmarks.diagnosis import disturbances
 from benchmarks.diagnosis.paired import ONE_AFTER_THE_OTHER
 from service.analysis.gate.noise import KnownNoise
-from service.analysis.statement import Statement, state
+from service.analysis.statement import Statement
 from service.schemas.gate import CaseVerdict, Side
 
 PositiveFiniteFloat = Annotated[FiniteFloat, Field(gt=0)]
@@ -234,9 +234,11 @@ def _same_code(before: list[Measured], after: list[Measured]) -> Obstacle | None
     if shared := {run.software for run in before} & {run.software for run in after} - {""}:
         ran = [process for process in (*before, *after) if process.software]
         everywhere = len({process.software for process in ran}) == len(shared)
-        return CaseVerdict.SAME_CODE, state("same_code" if everywhere else "same_code_in_some")
+        return CaseVerdict.SAME_CODE, Statement.of(
+            "same_code" if everywhere else "same_code_in_some"
+        )
     if any(not process.software for process in (*before, *after) if process.trouble is None):
-        return CaseVerdict.SAME_CODE, state("software_unknown")
+        return CaseVerdict.SAME_CODE, Statement.of("software_unknown")
     return None
 
 
@@ -292,9 +294,9 @@ def _missing(side: list[Measured], name: str) -> Obstacle | None:
 def _foreign(before: list[Measured], after: list[Measured]) -> Obstacle | None:
     good = [process for process in (*before, *after) if process.trouble is None]
     if len({process.device for process in good}) > 1:
-        return CaseVerdict.FOREIGN, state("several_devices")
+        return CaseVerdict.FOREIGN, Statement.of("several_devices")
     if any(process.comparability != good[0].comparability for process in good):
-        return CaseVerdict.FOREIGN, state("several_hardware")
+        return CaseVerdict.FOREIGN, Statement.of("several_hardware")
     return None
 
 
@@ -307,4 +309,4 @@ def _any_good(side: list[Measured]) -> bool:
 
 
 def _because(kind: str, process: Measured, **facts: str | int) -> Statement:
-    return state(kind, reason=process.reason.rstrip(), **facts)
+    return Statement.of(kind, reason=process.reason.rstrip(), **facts)

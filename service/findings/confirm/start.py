@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from benchmarks.catalog.metrics import metric as metric_of
 from benchmarks.catalog.metrics import reading_order
 from service import comparisons, models
-from service.analysis.statement import state
+from service.analysis.statement import Statement
 from service.comparisons import worker_choice
 from service.comparisons.worker_choice import LATELY
 from service.database.session import new_id, pairs
@@ -203,7 +203,7 @@ def _start(
         state=models.ConfirmationState.RUNNING,
         comparisons=[],
         reading=None,
-        says=state("being_measured").stored(),
+        says=Statement.of("being_measured").stored(),
         created_at=now,
         decided_at=None,
     )

@@ -14,7 +14,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from benchmarks import contracts
 from service import findings, models
-from service.analysis.statement import read
+from service.analysis.statement import Statement
 from service.errors import NotFound
 from service.findings.nights.cost import cost_between
 from service.findings.queries import doubts_since
@@ -151,7 +151,7 @@ def _within(
 def _findings(session: Session, *conditions: ColumnElement[bool]) -> list[nights.NightFinding]:
     query = select(FindingRow).where(*conditions).order_by(FindingRow.id).limit(MOST)
     return [
-        nights.NightFinding.of(row, headline=headline_of(read(row.says)))
+        nights.NightFinding.of(row, headline=headline_of(Statement.read(row.says)))
         for row in session.scalars(query)
     ]
 
