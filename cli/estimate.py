@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks import contracts
-from benchmarks.catalog import catalog, precision_tiers, suites
-from benchmarks.catalog.duration import expected_s, pair_s
+from benchmarks.catalog import catalog, duration, precision_tiers, suites
 from service.schemas.catalog import CaseExpectation, Catalog, SuiteView
 from service.schemas.jobs import SubmissionView, Submitted
 from service.schemas.policy import Policy
@@ -83,7 +82,9 @@ def _pairs(
     in_turn = [request.get("duet", True) and policy.in_turn(case.key) for case in cases]
     first = usual.model_copy(update={"replicates": 1})
     pairs = [
-        pair_s(case) if beside else _apart_s(case, first, usual, expectations.get(case.key))
+        duration.pair_s(case)
+        if beside
+        else _apart_s(case, first, usual, expectations.get(case.key))
         for case, beside in zip(cases, in_turn, strict=True)
     ]
     return pairs, _TOLD if all(in_turn) else _basis(cases, expectations)
@@ -123,8 +124,10 @@ def _case_s(
     expectation: CaseExpectation | None,
 ) -> float:
     if expectation is None:  # the suite has other cases by now
-        return expected_s(case, asked)
-    return expectation.expected_s * expected_s(case, asked) / expected_s(case, usual)
+        return duration.expected_s(case, asked)
+    return (
+        expectation.expected_s * duration.expected_s(case, asked) / duration.expected_s(case, usual)
+    )
 
 
 def _basis(cases: Sequence[contracts.Case], expected: Mapping[str, CaseExpectation]) -> str:

@@ -11,7 +11,7 @@ import typer
 from cli import account, options
 from cli.client import ServiceClient, read
 from cli.exits import Stop
-from cli.output.console import ROOMY, Console, paper, table
+from cli.output.console import Console, paper, table
 from cli.output.lines import say
 from service.schemas import findings as schemas
 from service.schemas.bisections import BisectionSummary
@@ -159,7 +159,7 @@ def _by(actor: str | None, version: int | None) -> dict[str, object]:
 
 def _print_list(items: Sequence[schemas.FindingSummary], none: str) -> None:
     console = paper()
-    wide = console.width >= ROOMY
+    wide = console.is_roomy
     more = ("kind", "effect", "owner", "opened") if wide else ()
     drawn = table("finding", "state", *more, "what", whole=("finding", "state", "effect"))
     now = datetime.now(UTC)
