@@ -5,16 +5,15 @@ from __future__ import annotations
 from benchmarks import contracts
 from service.api import dependencies
 from service.api.findings import Actor
-from service.api.openapi import problems
 from service.api.results import Reason
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth import audit
 from service.auth.permissions import Permission
 from service.history import annotation_table
 from service.schemas.annotations import AnnotationView
 from service.schemas.jobs import Listing
 
-router = noun("/annotations", "annotations")
+router = Noun("/annotations", "annotations")
 
 
 class AnnotationRequest(contracts.Contract):
@@ -60,7 +59,7 @@ def add_annotation(
     return made
 
 
-@router.delete("/{annotation_id}", status_code=204, responses=problems(404))
+@router.delete("/{annotation_id}", status_code=204, responses=router.problems(404))
 @Permission.TRIAGE.required
 def remove_annotation(
     annotation_id: dependencies.Id, session: dependencies.DatabaseSession

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from service.api.dependencies import Cursor, DatabaseSession, Limit
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth import audit
 from service.auth.audit import AuditView
 from service.auth.permissions import Permission
 from service.schemas.jobs import Listing
 
-router = noun("/audit", "access")
+router = Noun("/audit", "access")
 
 
 @router.get("")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from benchmarks.contracts import Workload
 from service.api.dependencies import DatabaseSession, Now
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth.permissions import Permission
 from service.history import best
 from service.schemas.best import BestCase
 from service.schemas.jobs import Listing
 
-router = noun("/best", "best")
+router = Noun("/best", "best")
 
 
 @router.get("")

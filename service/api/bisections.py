@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from benchmarks import contracts
 from service.api import dependencies
-from service.api.openapi import problems
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth import audit
 from service.auth.permissions import Permission
 from service.comparisons import bisection
 from service.database.paging import matching
 from service.jobs.spent import spent_on
-from service.models import BisectionRow, BisectionState
+from service.models import BisectionRow
 from service.schemas import bisections as schemas
 from service.schemas.costs import Spent
 from service.schemas.jobs import Listing
 
-router = noun("/bisections", "comparisons")
+router = Noun("/bisections", "comparisons")
 
 
-@router.post("", status_code=201, responses=problems(404))
+@router.post("", status_code=201, responses=router.problems(404))
 @Permission.SUBMIT.required
 def start(
     request: schemas.BisectionRequest,
@@ -45,7 +44,7 @@ def start(
 @Permission.READ.required
 def list_bisections(
     session: dependencies.DatabaseSession,
-    state: BisectionState | None = None,
+    state: schemas.BisectionState | None = None,
     finding: contracts.Id | None = None,
     cursor: dependencies.Cursor = None,
     limit: dependencies.Limit = 50,
@@ -56,7 +55,7 @@ def list_bisections(
     return Listing.of(page)
 
 
-@router.get("/{bisection_id}", responses=problems(404))
+@router.get("/{bisection_id}", responses=router.problems(404))
 @Permission.READ.required
 def read_bisection(
     bisection_id: dependencies.Id, session: dependencies.DatabaseSession
@@ -65,7 +64,7 @@ def read_bisection(
     return bisection.load_bisection(session, bisection_id)
 
 
-@router.get("/{bisection_id}/cost", responses=problems(404))
+@router.get("/{bisection_id}/cost", responses=router.problems(404))
 @Permission.READ.required
 def read_bisection_cost(
     bisection_id: dependencies.Id,
@@ -77,7 +76,7 @@ def read_bisection_cost(
     return spent_on(session, BisectionRow, bisection_id, now, prices)
 
 
-@router.post("/{bisection_id}/cancel", responses=problems(404))
+@router.post("/{bisection_id}/cancel", responses=router.problems(404))
 @Permission.SUBMIT.required
 def cancel(
     bisection_id: dependencies.Id, session: dependencies.DatabaseSession, now: dependencies.Now

@@ -6,12 +6,12 @@ from sqlalchemy.orm import Session
 
 from benchmarks.catalog import catalog, suites
 from service.api.dependencies import DatabaseSession
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth.permissions import Permission
 from service.jobs import estimates
 from service.schemas.catalog import Catalog, SuiteView
 
-router = noun("", "catalog")
+router = Noun("", "catalog")
 
 
 @router.get("/catalog")

@@ -7,18 +7,17 @@ from fastapi import Response
 from benchmarks.contracts import Revision
 from service import comparisons
 from service.api import dependencies
-from service.api.openapi import problems
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth import audit
 from service.auth.permissions import Permission
 from service.database.paging import matching
 from service.jobs.spent import spent_on
-from service.models import ComparisonRow, ComparisonState
+from service.models import ComparisonRow
 from service.schemas import comparisons as schemas
 from service.schemas.costs import Spent
 from service.schemas.jobs import Listing
 
-router = noun("/comparisons", "comparisons")
+router = Noun("/comparisons", "comparisons")
 
 
 @router.post("", status_code=201, responses={200: {"description": "Started before."}})
@@ -51,7 +50,7 @@ def start(
 @Permission.READ.required
 def list_comparisons(
     session: dependencies.DatabaseSession,
-    state: ComparisonState | None = None,
+    state: schemas.ComparisonState | None = None,
     contender: Revision | None = None,
     cursor: dependencies.Cursor = None,
     limit: dependencies.Limit = 50,
@@ -62,7 +61,7 @@ def list_comparisons(
     return Listing.of(page)
 
 
-@router.get("/{comparison_id}", responses=problems(404))
+@router.get("/{comparison_id}", responses=router.problems(404))
 @Permission.READ.required
 def read_comparison(
     comparison_id: dependencies.Id, session: dependencies.DatabaseSession, now: dependencies.Now
@@ -71,7 +70,7 @@ def read_comparison(
     return comparisons.load_comparison(session, comparison_id, now)
 
 
-@router.get("/{comparison_id}/cost", responses=problems(404))
+@router.get("/{comparison_id}/cost", responses=router.problems(404))
 @Permission.READ.required
 def read_comparison_cost(
     comparison_id: dependencies.Id,
@@ -83,7 +82,7 @@ def read_comparison_cost(
     return spent_on(session, ComparisonRow, comparison_id, now, prices)
 
 
-@router.post("/{comparison_id}/cancel", responses=problems(404))
+@router.post("/{comparison_id}/cancel", responses=router.problems(404))
 @Permission.SUBMIT.required
 def cancel(
     comparison_id: dependencies.Id, session: dependencies.DatabaseSession, now: dependencies.Now

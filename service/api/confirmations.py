@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.api.dependencies import Cursor, DatabaseSession, Limit
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth.permissions import Permission
 from service.database.paging import matching
 from service.findings import confirm
@@ -11,7 +11,7 @@ from service.findings.confirm import ConfirmationView
 from service.models import ConfirmationRow, ConfirmationState
 from service.schemas.jobs import Listing
 
-router = noun("/confirmations", "findings")
+router = Noun("/confirmations", "findings")
 
 
 @router.get("")

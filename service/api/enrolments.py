@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from service.api import dependencies
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth import audit, enrolment
 from service.auth.authenticate import Authenticator
 from service.auth.enrolment import EnrolmentRequest, NewEnrolment, Redemption
@@ -16,7 +16,7 @@ from service.auth.permissions import Permission
 from service.auth.principal import Principal
 from service.schemas.access import NewToken
 
-router = noun("/enrolments", "access")
+router = Noun("/enrolments", "access")
 
 
 async def count_failures(request: Request) -> AsyncIterator[None]:

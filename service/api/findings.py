@@ -12,8 +12,7 @@ from sqlalchemy import select
 from benchmarks import contracts
 from service import findings, models
 from service.api import dependencies
-from service.api.openapi import problems
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth.permissions import Permission
 from service.database.paging import matching
 from service.http.strict_route import Plain
@@ -22,7 +21,7 @@ from service.schemas import findings as schemas
 from service.schemas.costs import Spent
 from service.schemas.jobs import Listing
 
-router = noun("/findings", "findings")
+router = Noun("/findings", "findings")
 
 Actor = Annotated[
     str,
@@ -102,7 +101,7 @@ def read_report(
     )
 
 
-@router.get("/{finding_id}", responses=problems(404))
+@router.get("/{finding_id}", responses=router.problems(404))
 @Permission.READ.required
 def read_finding(
     finding_id: dependencies.Id, session: dependencies.DatabaseSession
@@ -111,7 +110,7 @@ def read_finding(
     return findings.load_finding(session, finding_id)
 
 
-@router.get("/{finding_id}/cost", responses=problems(404))
+@router.get("/{finding_id}/cost", responses=router.problems(404))
 @Permission.READ.required
 def read_finding_cost(
     finding_id: dependencies.Id,
@@ -126,7 +125,7 @@ def read_finding_cost(
     return spent_on(session, models.FindingRow, finding_id, now, prices)
 
 
-@router.post("/{finding_id}/actions", responses=problems(404, 409))
+@router.post("/{finding_id}/actions", responses=router.problems(404, 409))
 @Permission.TRIAGE.required
 def act(
     finding_id: dependencies.Id,
@@ -147,7 +146,7 @@ def act(
     return findings.load_finding(session, finding_id)
 
 
-@router.patch("/{finding_id}", responses=problems(404, 409))
+@router.patch("/{finding_id}", responses=router.problems(404, 409))
 @Permission.TRIAGE.required
 def plan(
     finding_id: dependencies.Id,

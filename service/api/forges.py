@@ -9,8 +9,7 @@ from fastapi import Depends, Path, Request
 from sqlalchemy.orm import Session
 
 from service.api.dependencies import get_database
-from service.api.openapi import problems
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth.permissions import Permission
 from service.comparisons import comment_commands
 from service.comparisons.comment_commands import Command, CommandPlace
@@ -26,7 +25,7 @@ from service.schemas.document import Document
 from service.schemas.pull_requests import PullRequest
 
 log = logging.getLogger(__name__)
-router = noun("/forges", "forges")
+router = Noun("/forges", "forges")
 _BODY_B = 2**19
 """A hook repeats comment and description, of 64 Ki characters each."""
 _ASK_S = 3.0
@@ -45,7 +44,7 @@ async def raw_body(request: Request) -> bytes:
     return await request.body()
 
 
-@router.post("/{sink}/hook", status_code=202, responses=problems(403, 404, 503))
+@router.post("/{sink}/hook", status_code=202, responses=router.problems(403, 404, 503))
 @Permission.OPEN.required
 @takes(JSON, _BODY_B)
 def receive_hook(

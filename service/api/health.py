@@ -9,11 +9,11 @@ from pydantic import BaseModel
 
 from benchmarks.version import installed
 from service.api.dependencies import get_database
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth.permissions import Permission
 from service.maintenance.background import AnalysisProcess
 
-router = noun("", "health")
+router = Noun("", "health")
 
 
 class Health(BaseModel):

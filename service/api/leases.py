@@ -21,8 +21,7 @@ from benchmarks.artifact_kinds import GZIP, LIMIT_B, ArtifactKind
 from benchmarks.contracts import Claim, Contract, Heartbeat, Lease, Line, Renewal, Result, Secret
 from service import comparisons
 from service.api.dependencies import Caller, Id, LeaseTerms
-from service.api.openapi import problems
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth.permissions import Permission
 from service.database.session import Database, now_of
 from service.errors import Fenced, Invalid
@@ -34,7 +33,7 @@ from service.http.strict_route import Plain, WorkerRoute, takes
 from service.jobs import attempts, candidates, leases
 from service.jobs.types import Completion, Holder, Terms
 
-router = noun("", "leases", WorkerRoute)
+router = Noun("", "leases", WorkerRoute)
 
 
 async def get_holder(
@@ -50,7 +49,7 @@ async def get_holder(
 AttemptHolder = Annotated[Holder, Depends(get_holder)]
 
 _ATTEMPT = "/jobs/{job_id}/attempts/{number}"
-_FENCED = problems(409)
+_FENCED = router.problems(409)
 
 
 class Release(Contract):
@@ -80,7 +79,7 @@ _POSTED_FILE: Any = {
     "response_model": PostedArtifact,
     "responses": {
         200: {"description": "Posted before.", "model": PostedArtifact},
-        **problems(404, 409),
+        **router.problems(404, 409),
     },
     "openapi_extra": {"requestBody": {"required": True, "content": {GZIP: {"schema": _PACKED}}}},
 }
@@ -89,7 +88,7 @@ _POSTED_FILE: Any = {
 @router.post(
     "/leases",
     response_model=Lease,
-    responses={204: {"description": "No work."}, **problems(404, 409)},
+    responses={204: {"description": "No work."}, **router.problems(404, 409)},
 )
 @Permission.WORK.required
 async def claim_job(claim: Claim, request: Request, terms: LeaseTerms, caller: Caller) -> Response:
@@ -144,7 +143,10 @@ async def heartbeat(beat: Heartbeat, holder: AttemptHolder, request: Request) ->
     f"{_ATTEMPT}/result",
     status_code=201,
     response_model=Posted,
-    responses={200: {"description": "Posted before.", "model": Posted}, **problems(404, 409)},
+    responses={
+        200: {"description": "Posted before.", "model": Posted},
+        **router.problems(404, 409),
+    },
 )
 @Permission.WORK.required
 async def post_result(result: Result, holder: AttemptHolder, request: Request) -> Response:

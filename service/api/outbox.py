@@ -9,8 +9,7 @@ from pydantic import StringConstraints
 
 from benchmarks.contracts import Contract
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Now
-from service.api.openapi import problems
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth import audit
 from service.auth.permissions import Permission
 from service.database.paging import matching
@@ -21,7 +20,7 @@ from service.outbox.sinks import Sinks
 from service.schemas.jobs import Listing
 from service.schemas.outbox import DeliveryState, DeliveryView
 
-router = noun("/outbox", "outbox")
+router = Noun("/outbox", "outbox")
 
 
 class SinkTestRequest(Contract):
@@ -44,7 +43,7 @@ def list_deliveries(
     return Listing.of(page)
 
 
-@router.post("/tests", status_code=201, responses=problems(404))
+@router.post("/tests", status_code=201, responses=router.problems(404))
 @Permission.ADMIN.required
 def send_test(
     body: SinkTestRequest, request: Request, session: DatabaseSession, now: Now
@@ -58,7 +57,7 @@ def send_test(
     return deliveries.load(session, made)
 
 
-@router.post("/{delivery_id}/again", responses=problems(404, 409))
+@router.post("/{delivery_id}/again", responses=router.problems(404, 409))
 @Permission.ADMIN.required
 def send_again(delivery_id: Id, session: DatabaseSession, now: Now) -> DeliveryView:
     """Send a dead letter again, with all its attempts."""
@@ -66,7 +65,7 @@ def send_again(delivery_id: Id, session: DatabaseSession, now: Now) -> DeliveryV
     return deliveries.load(session, delivery_id)
 
 
-@router.post("/{delivery_id}/dismiss", responses=problems(404, 409))
+@router.post("/{delivery_id}/dismiss", responses=router.problems(404, 409))
 @Permission.ADMIN.required
 def dismiss(delivery_id: Id, session: DatabaseSession) -> DeliveryView:
     """Give a dead letter up: it is not sent again, and is removed like what was delivered."""

@@ -14,8 +14,7 @@ from benchmarks import contracts
 from benchmarks.artifact_kinds import GZIP, ArtifactKind
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Now
 from service.api.findings import Actor
-from service.api.openapi import problems
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth.permissions import Permission
 from service.database.paging import matching
 from service.history import attachments, exclusions, queries, replicates
@@ -26,13 +25,13 @@ from service.jobs import suggestions
 from service.models import ResultRow
 from service.schemas.jobs import Listing
 
-router = noun("/results", "results")
+router = Noun("/results", "results")
 
 _WRITTEN = TypeAdapter(StoredResult)
 _PACKED: Any = {
     200: {"content": {GZIP: {"schema": {"type": "string", "format": "binary"}}}},
     307: {"description": "It lies at the address in `Location`, in the bucket."},
-    **problems(404),
+    **router.problems(404),
 }
 Reason = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f]+$")]
 
@@ -61,7 +60,7 @@ def list_results(
     return Listing.of(queries.list_results(session, *conditions, after=cursor, limit=limit))
 
 
-@router.get("/{result_id}", response_model=StoredResult, responses=problems(404))
+@router.get("/{result_id}", response_model=StoredResult, responses=router.problems(404))
 @Permission.READ.required
 def read_result(result_id: Id, session: DatabaseSession) -> Response:
     """Read a result: every sample and fact, as it was posted; `parts` are those of its point.
@@ -116,14 +115,14 @@ def _artifact(
     return Response(body, media_type=GZIP, headers={"Content-Disposition": name})
 
 
-@router.get("/{result_id}/exclusions", responses=problems(404))
+@router.get("/{result_id}/exclusions", responses=router.problems(404))
 @Permission.READ.required
 def list_exclusions(result_id: Id, session: DatabaseSession) -> Listing[ExclusionView]:
     """List who took a result out of its histories, when and why, and who put it back."""
     return Listing(items=exclusions.exclusions_of(session, result_id), next_cursor=None)
 
 
-@router.put("/{result_id}/exclusion", responses=problems(404, 409))
+@router.put("/{result_id}/exclusion", responses=router.problems(404, 409))
 @Permission.TRIAGE.required
 def exclude(
     result_id: Id, request: ExclusionRequest, session: DatabaseSession, now: Now
@@ -132,7 +131,7 @@ def exclude(
     return exclusions.exclude(session, result_id, request.reason, request.actor, now)
 
 
-@router.delete("/{result_id}/exclusion", responses=problems(404))
+@router.delete("/{result_id}/exclusion", responses=router.problems(404))
 @Permission.TRIAGE.required
 def include(
     result_id: Id, actor: Annotated[Actor, Query()], session: DatabaseSession, now: Now

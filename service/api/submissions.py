@@ -11,8 +11,7 @@ from fastapi.responses import PlainTextResponse
 from benchmarks.contracts import Name, Revision
 from service import models
 from service.api import dependencies
-from service.api.openapi import problems
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth import audit
 from service.auth.permissions import Permission
 from service.database.paging import matching
@@ -26,7 +25,7 @@ from service.schemas.jobs import Listing, SubmissionSummary, SubmissionView, Sub
 from service.schemas.reports import Report
 from service.wording import markdown
 
-router = noun("/submissions", "submissions")
+router = Noun("/submissions", "submissions")
 
 
 @router.post("", status_code=201, responses={200: {"description": "Submitted before."}})
@@ -79,7 +78,7 @@ def list_submissions(
     return Listing.of(page)
 
 
-@router.get("/{submission_id}", responses=problems(404))
+@router.get("/{submission_id}", responses=router.problems(404))
 @Permission.READ.required
 async def read_submission(
     submission_id: dependencies.Id, request: Request, wait_s: dependencies.Wait = 0.0
@@ -104,7 +103,7 @@ async def read_submission(
 @router.get(
     "/{submission_id}/report",
     response_model=Report,
-    responses={200: {"content": {"text/markdown": {}}}, **problems(404)},
+    responses={200: {"content": {"text/markdown": {}}}, **router.problems(404)},
 )
 @Permission.READ.required
 def read_report(

@@ -8,9 +8,8 @@ from benchmarks import contracts
 from benchmarks.contracts import Contract, Name, Worded, Workload
 from service.api.dependencies import DatabaseSession, Id, Now
 from service.api.findings import Actor
-from service.api.openapi import problems
 from service.api.results import Reason
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth import audit
 from service.auth.permissions import Permission
 from service.findings import threshold_table
@@ -19,7 +18,7 @@ from service.schemas.jobs import Listing
 from service.schemas.policy import SomeShare
 from service.schemas.thresholds import Never, ThresholdView
 
-router = noun("/thresholds", "findings")
+router = Noun("/thresholds", "findings")
 
 
 class ThresholdRequest(Contract):
@@ -49,7 +48,7 @@ def list_thresholds(session: DatabaseSession) -> Listing[ThresholdView]:
     return Listing(items=threshold_table.list_thresholds(session), next_cursor=None)
 
 
-@router.put("", responses=problems(404))
+@router.put("", responses=router.problems(404))
 @Permission.ADMIN.required
 def put_threshold(request: ThresholdRequest, session: DatabaseSession, now: Now) -> ThresholdView:
     """Set the threshold of a scope, or replace it; it holds for what is analysed from now on."""
@@ -65,7 +64,7 @@ def put_threshold(request: ThresholdRequest, session: DatabaseSession, now: Now)
     return rule
 
 
-@router.delete("/{threshold_id}", status_code=204, responses=problems(404))
+@router.delete("/{threshold_id}", status_code=204, responses=router.problems(404))
 @Permission.ADMIN.required
 def remove_threshold(threshold_id: Id, session: DatabaseSession) -> None:
     """Remove a threshold: the next wider one, or the noise, decides from now on."""

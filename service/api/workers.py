@@ -10,14 +10,13 @@ from pydantic import StringConstraints
 from benchmarks.contracts import Contract, Name, Worker
 from service.api import dependencies
 from service.api.findings import Actor
-from service.api.openapi import problems
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth.permissions import Permission
 from service.errors import Invalid
 from service.jobs import workers
 from service.schemas.jobs import IntroducedWorker, Listing, WorkerView
 
-router = noun("/workers", "workers")
+router = Noun("/workers", "workers")
 
 
 class DrainRequest(Contract):
@@ -28,7 +27,7 @@ class DrainRequest(Contract):
     """Null: whoever the token is of."""
 
 
-@router.put("/{name}", responses=problems(409))
+@router.put("/{name}", responses=router.problems(409))
 @Permission.WORK.required
 def introduce(
     name: Annotated[Name, Path()],
@@ -55,7 +54,7 @@ def list_workers(session: dependencies.DatabaseSession) -> Listing[WorkerView]:
     return Listing(items=workers.every(session), next_cursor=None)
 
 
-@router.put("/{name}/drain", responses=problems(404, 409))
+@router.put("/{name}/drain", responses=router.problems(404, 409))
 @Permission.ADMIN.required
 def drain(
     name: Annotated[Name, Path()],
@@ -71,7 +70,7 @@ def drain(
     return workers.drain(session, name, request.reason, request.actor or caller.name, now)
 
 
-@router.delete("/{name}/drain", responses=problems(404))
+@router.delete("/{name}/drain", responses=router.problems(404))
 @Permission.ADMIN.required
 def resume(name: Annotated[Name, Path()], session: dependencies.DatabaseSession) -> WorkerView:
     """Give a drained worker jobs again."""

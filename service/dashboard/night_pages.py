@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 
+from service.api import nights
 from service.api.dependencies import Now, Prices, Reading
-from service.api.nights import NightName, OfProject, night_of
 from service.auth.permissions import Permission
 from service.dashboard import rendering
 from service.dashboard.query_params import Cursor
@@ -43,11 +43,11 @@ def show_night(
     session: Reading,
     now: Now,
     prices: Prices,
-    night: NightName,
-    project: OfProject = None,
+    night: nights.NightName,
+    project: nights.OfProject = None,
 ) -> HTMLResponse:
     """Show what is known of a night by now."""
-    report = facts.gather(session, night_of(session, night, project), now, project, prices)
+    report = facts.gather(session, nights.night_of(session, night, project), now, project, prices)
     return rendering.render(
         request, "night.html", now=now, report=report, account=words.account(report)
     )
