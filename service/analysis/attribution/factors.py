@@ -61,9 +61,7 @@ def not_told_apart(rule: AxisRule | None) -> tuple[Statement, ...]:
     """Other conditions that cover the same cells as the rule's."""
     if rule is None or len(rule.moved) < 2:
         return ()
-    return tuple(
-        Statement.of("same_cells", one=str(one), other=str(other)) for one, other in rule.alike
-    )
+    return tuple(Statement.of("same_cells", one=str(a), other=str(b)) for a, b in rule.alike)
 
 
 def where(question: Question, rule: AxisRule | None) -> Statement:

@@ -69,9 +69,8 @@ def _listed(names: Iterable[str]) -> str:
 def _of_machines(question: Question) -> tuple[Evidence, ...]:
     names = _listed(question.seen_on)
     if len(question.seen_on) > 1:
-        return (
-            _said(names, State.UNCHANGED, Strength.STRONG, Statement.of("same_on", workers=names)),
-        )
+        says = Statement.of("same_on", workers=names)
+        return (_said(names, State.UNCHANGED, Strength.STRONG, says),)
     elsewhere = _elsewhere_good(question, names)
     by_residuals = _by_residuals(question, names)
     return (by_residuals,) if elsewhere is None else (elsewhere, by_residuals)

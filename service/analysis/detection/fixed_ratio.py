@@ -26,9 +26,8 @@ def detect(history: History, least_change: float = LEAST_CHANGE) -> Detection:
     """Analyse by a fixed ratio."""
     y, scale = transform(history.values)
     if len(y) < 2 * WIDTH:
-        return Detection(
-            (), None, (Statement.of("points_for_ratio", points=len(y), least=2 * WIDTH),)
-        )
+        says = Statement.of("points_for_ratio", points=len(y), least=2 * WIDTH)
+        return Detection((), None, (says,))
     medians = np.median(sliding_window_view(y, WIDTH), axis=1)
     differences = medians[WIDTH:] - medians[:-WIDTH]
     changes = []

@@ -69,6 +69,5 @@ def _more(process: float, replicates: int, allowed: float, target: float) -> Nee
     count = max(replicates + 1, math.ceil(process / allowed))
     if count > MOST:
         return Need(target, None, Statement.of("need_many", count=count))
-    return Need(
-        target, count, Statement.of("need_count", count=count, target=target, points=POINTS)
-    )
+    says = Statement.of("need_count", count=count, target=target, points=POINTS)
+    return Need(target, count, says)

@@ -85,11 +85,9 @@ def _meaning(verdict: CaseVerdict, limit: Limit, finding: MetricFinding) -> Iter
 def _unclear(limit: Limit, finding: MetricFinding) -> Statement:
     if finding.strict_high < -limit.max_regression:
         return Statement.of("surely_worse")  # and a trade may allow it
-    return (
-        Statement.of("likely_worse")
-        if finding.high < 0
-        else Statement.of("too_wide", allowed=limit.allowed)
-    )
+    if finding.high < 0:
+        return Statement.of("likely_worse")
+    return Statement.of("too_wide", allowed=limit.allowed)
 
 
 def _cycles(finding: MetricFinding, cycles: MetricFinding) -> Statement:
@@ -125,10 +123,8 @@ def _of_trade(trade: Trade, metrics: Mapping[str, MetricFinding]) -> Iterator[St
     if other is None:
         yield Statement.of("trade_unmeasured", gain=gain)
     elif holds(trade, metrics):
-        by = changed(other)
-        yield Statement.of(
-            "trade_allows", metric=other.metric, changed=by, allowed=trade.max_regression
-        )
+        by, allowed = changed(other), trade.max_regression
+        yield Statement.of("trade_allows", metric=other.metric, changed=by, allowed=allowed)
     elif not other.consistent:
         yield Statement.of("trade_disagrees", gain=gain)
     else:

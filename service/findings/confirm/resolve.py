@@ -116,9 +116,8 @@ class _Confirmation:
         )
         if outcome.ask_suspect:
             suspect = self.row.worker
-            if self._ask(
-                suspect, Statement.of("asked_as_well", worker=reading.worker, suspect=suspect)
-            ):
+            says = Statement.of("asked_as_well", worker=reading.worker, suspect=suspect)
+            if self._ask(suspect, says):
                 self.row.reading = reading.model_dump(mode="json")
                 self.session.flush()
             return []

@@ -103,9 +103,8 @@ def _without_comparison(suspicion: Suspicion, reading: RemeasuredValue) -> Confi
     if where is Where.NEW:
         return ConfirmationVerdict(State.CONFIRMED, Statement.of("one_code_still", worker=worker))
     if where is Where.OLD:
-        return ConfirmationVerdict(
-            State.NOT_REPRODUCED, Statement.of("one_code_back", worker=worker)
-        )
+        says = Statement.of("one_code_back", worker=worker)
+        return ConfirmationVerdict(State.NOT_REPRODUCED, says)
     return _unresolved("one_code_between", worker=worker)
 
 
@@ -133,15 +132,13 @@ def _alike(
         says = Statement.of("old_level_elsewhere", worker=reading.worker, **revisions)
         return ConfirmationVerdict(State.RUNNING, says, ask_suspect=True)
     if where is Where.OLD:
-        return ConfirmationVerdict(
-            State.NOT_REPRODUCED, Statement.of("old_level_again", **revisions)
-        )
+        says = Statement.of("old_level_again", **revisions)
+        return ConfirmationVerdict(State.NOT_REPRODUCED, says)
     if elsewhere is not None:
         workers = {"worker": suspicion.worker, "other": elsewhere.worker}
         if suspicion.worse and not drifts and _apart(suspicion, reading, elsewhere):
-            return ConfirmationVerdict(
-                State.BAD_NODE, Statement.of("new_level_here", **revisions, **workers)
-            )
+            says = Statement.of("new_level_here", **revisions, **workers)
+            return ConfirmationVerdict(State.BAD_NODE, says)
         says = Statement.of("nodes_differ", **revisions, **workers)
         return ConfirmationVerdict(State.NOT_REPRODUCED, says)
     kind, worker = (
