@@ -9,16 +9,15 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from service import models
-from service.analysis import gate
-from service.analysis.bisection import Probe, Search
+from service.analysis import bisection, gate
+from service.analysis.gate import noise
 from service.analysis.gate.metrics import worse_by
-from service.analysis.gate.noise import STORED, PairNoise
 from service.comparisons.bisection.subject import AskedProbe, Subject
 from service.models.bisections import PROBES
 from service.schemas import comparisons as schemas
+from service.schemas import policy
 from service.schemas.bisections import BisectionRequest
 from service.schemas.gate import Side
-from service.schemas.policy import Limit, Policy, Rule
 
 WAITS_S = 86_400.0
 """Longest wait of a probe for its worker, then it counts as lost; and for a list of commits."""
@@ -79,7 +78,7 @@ def comparison_of(
         baseline=beside,
         contender=commit,
         case=subject.case,
-        policy=Policy(rules=(Rule(limits=(Limit(metric=subject.metric),)),)),
+        policy=policy.Policy(rules=(policy.Rule(limits=(policy.Limit(metric=subject.metric),)),)),
         budget_s=WAITS_S,
         requires=request.requires,
         worker=worker,
@@ -125,12 +124,14 @@ def _with(
     return replace(after, pair=pair, job_id=job.job_id)
 
 
-def search_of(session: Session, row: models.BisectionRow, pairs: Sequence[ProbedPair]) -> Search:
+def search_of(
+    session: Session, row: models.BisectionRow, pairs: Sequence[ProbedPair]
+) -> bisection.Search:
     """Read what the pairs say, as the judgement takes it."""
     request = BisectionRequest.model_validate(row.request)
     subject = Subject.model_validate(row.subject)
     probes = tuple(_probes(pairs, subject))
-    return Search(
+    return bisection.Search(
         commits=len(request.commits) - 1,
         probes=probes,
         expected=None if subject.change is None else abs(subject.change.log),
@@ -140,12 +141,14 @@ def search_of(session: Session, row: models.BisectionRow, pairs: Sequence[Probed
     )
 
 
-def _probes(pairs: Sequence[ProbedPair], subject: Subject) -> Iterator[Probe]:
+def _probes(pairs: Sequence[ProbedPair], subject: Subject) -> Iterator[bisection.Probe]:
     usable = [one for one in pairs if _tells(one, subject)]
     differences = iter(worse_by([one.pair for one in usable], subject.metric) if usable else ())
     for number, one in enumerate(pairs):
         told = subject.sign * next(differences) if _tells(one, subject) else None
-        yield Probe(*one.places, told, None if told is not None else _unusable(pairs, number))
+        yield bisection.Probe(
+            *one.places, told, None if told is not None else _unusable(pairs, number)
+        )
 
 
 def _tells(one: ProbedPair, subject: Subject) -> bool:
@@ -171,13 +174,15 @@ def _unusable(pairs: Sequence[ProbedPair], number: int) -> int | None:
     return place if side.trouble in _BROKEN and broken >= BROKEN_TWICE else None
 
 
-def _noise(session: Session, pairs: Sequence[ProbedPair], subject: Subject) -> PairNoise | None:
+def _noise(
+    session: Session, pairs: Sequence[ProbedPair], subject: Subject
+) -> noise.PairNoise | None:
     """The noise that was known when the first pair was submitted."""
     first = next((one.asked.comparison for one in pairs if one.asked.comparison), None)
     row = None if first is None else session.get(models.ComparisonRow, first)
     if row is None or not row.noise:
         return None
-    known = STORED.validate_python(row.noise)[0]
+    known = noise.STORED.validate_python(row.noise)[0]
     return known.noise if known.metric == subject.metric else None
 
 
