@@ -7,10 +7,9 @@ from pathlib import Path
 from benchmarks import local_service
 from service.auth import audit, sign_in_link, signing_key, token_format, token_store
 from service.auth.principal import Principal
-from service.auth.token_format import Mistyped
 from service.database.session import Database, alone, now_of
 from service.errors import Unauthorized
-from service.schemas.access import TokenKind, TokenView
+from service.schemas import access
 from service.settings import Settings
 
 _WHO = Principal("this machine")
@@ -47,14 +46,14 @@ def link(database: Database, settings: Settings) -> str:
     return path
 
 
-def _good(path: Path, database: Database, settings: Settings) -> TokenView | None:
+def _good(path: Path, database: Database, settings: Settings) -> access.TokenView | None:
     try:
         shown = token_format.read(path.read_text(encoding="utf-8", errors="replace").strip())
         with database.reading() as session:
             token = token_store.verify(session, signing_key.of(settings), shown, now_of(session))
-    except (FileNotFoundError, Mistyped, Unauthorized):
+    except (FileNotFoundError, token_format.Mistyped, Unauthorized):
         return None
-    return token if token.kind is TokenKind.ADMIN else None
+    return token if token.kind is access.TokenKind.ADMIN else None
 
 
 def _make(path: Path, database: Database, settings: Settings) -> None:

@@ -15,7 +15,6 @@ from service import errors
 from service.api.dependencies import get_database
 from service.auth import audit, authenticate, csrf, sessions, sign_in_link
 from service.auth.access_mode import Asked
-from service.auth.authenticate import Authenticator
 from service.auth.permissions import Permission
 from service.auth.principal import Principal
 from service.dashboard import rendering
@@ -116,9 +115,9 @@ def _begin(request: Request, who: Principal, by: str, session: Session) -> str:
     return sessions.begin(session, _authenticator(request).key, who.token_id, now)
 
 
-def _authenticator(request: Request) -> Authenticator:
+def _authenticator(request: Request) -> authenticate.Authenticator:
     authenticator = request.app.state.authenticator
-    assert isinstance(authenticator, Authenticator)
+    assert isinstance(authenticator, authenticate.Authenticator)
     return authenticator
 
 
