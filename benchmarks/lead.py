@@ -28,6 +28,7 @@ from pydantic import ValidationError
 
 from benchmarks import contracts, die_with_parent
 from benchmarks.catalog import catalog
+from benchmarks.catalog.catalog import Refused
 from benchmarks.catalog.metrics import sample
 from benchmarks.contracts import ProcessSpec, RankEvent, Result, Status
 from benchmarks.exits import NO_DEVICE, NoDevice
@@ -112,9 +113,7 @@ def measured(spec: ProcessSpec, patience_s: float | None = None, silent_s: float
         NoDevice: a rank cannot use its device.
     """
     if spec.duet is not None:
-        raise catalog.Refused(
-            "The two sides of a pair cannot be measured in turn by several processes."
-        )
+        raise Refused("The two sides of a pair cannot be measured in turn by several processes.")
     told: dict[str, Result] = {}
     with ExitStack() as bar:
         shown = bar.enter_context(ProgressBar(spec.case.key)) if spec.events_fd is None else None
@@ -166,9 +165,7 @@ def rounds(spec: ProcessSpec) -> Sequence[Part]:
     if not spec.protocol.account:
         return (gang, single) if spec.seed % 2 == 0 else (single, gang)
     if spec.case.axes.get("scaling") == "strong":
-        raise catalog.Refused(
-            "An account needs scaling=weak: a GPU alone would have more to do in a step."
-        )
+        raise Refused("An account needs scaling=weak: a GPU alone would have more to do in a step.")
     parts = [gang, single, Part(BESIDE, plain, devices)]
     if spec.case.axes["parallel"] == "ddp":
         parts.append(Part(APART, spec.case, devices, exchanges=False))
@@ -181,7 +178,7 @@ def _devices(spec: ProcessSpec) -> Sequence[str | None]:
     world = spec.case.gpus
     if spec.devices is not None:
         if len(spec.devices) < world:
-            raise catalog.Refused(f"gpus={world} needs a worker that offers {world} GPUs.")
+            raise Refused(f"gpus={world} needs a worker that offers {world} GPUs.")
         return spec.devices[:world]
     if spec.device is None or spec.device == "cpu":
         return [spec.device] * world

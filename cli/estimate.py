@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks import contracts
-from benchmarks.catalog import catalog, duration, precision_tiers, suites
+from benchmarks.catalog import catalog, precision_tiers, suites
+from benchmarks.catalog.duration import expected_s, pair_s
+from service.schemas import jobs
 from service.schemas.catalog import CaseExpectation, Catalog, SuiteView
-from service.schemas.jobs import SubmissionView, Submitted
 from service.schemas.policy import Policy
 from service.wording import formats
 
@@ -16,7 +17,7 @@ _TOLD = "told from the protocol, for a GPU"
 
 
 def sentence(
-    submission: SubmissionView,
+    submission: jobs.SubmissionView,
     known: Catalog,
     replicates: int | None = None,
     tier: precision_tiers.Tier | None = None,
@@ -82,9 +83,7 @@ def _pairs(
     in_turn = [request.get("duet", True) and policy.in_turn(case.key) for case in cases]
     first = usual.model_copy(update={"replicates": 1})
     pairs = [
-        duration.pair_s(case)
-        if beside
-        else _apart_s(case, first, usual, expectations.get(case.key))
+        pair_s(case) if beside else _apart_s(case, first, usual, expectations.get(case.key))
         for case, beside in zip(cases, in_turn, strict=True)
     ]
     return pairs, _TOLD if all(in_turn) else _basis(cases, expectations)
@@ -106,7 +105,7 @@ def _suite(known: Catalog, name: str | None) -> SuiteView | None:
     return next((suite for suite in known.suites if suite.name == name), None)
 
 
-def left_out(submission: Submitted) -> str | None:
+def left_out(submission: jobs.Submitted) -> str | None:
     """Say how many cases of a suite the service left out for the device at hand; None if none."""
     if not submission.left_out:
         return None
@@ -124,10 +123,8 @@ def _case_s(
     expectation: CaseExpectation | None,
 ) -> float:
     if expectation is None:  # the suite has other cases by now
-        return duration.expected_s(case, asked)
-    return (
-        expectation.expected_s * duration.expected_s(case, asked) / duration.expected_s(case, usual)
-    )
+        return expected_s(case, asked)
+    return expectation.expected_s * expected_s(case, asked) / expected_s(case, usual)
 
 
 def _basis(cases: Sequence[contracts.Case], expected: Mapping[str, CaseExpectation]) -> str:
