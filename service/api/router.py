@@ -18,9 +18,5 @@ class Noun(APIRouter):
     problems = staticmethod(openapi.problems)
 
     def __init__(self, path: str, tag: str, route: type[StrictRoute] = StrictRoute) -> None:
-        super().__init__(
-            prefix=f"/api/v1{path}",
-            tags=[tag],
-            route_class=route,
-            responses=openapi.problems(*openapi.EVERYWHERE),
-        )
+        always = openapi.problems(*openapi.EVERYWHERE)
+        super().__init__(prefix=f"/api/v1{path}", tags=[tag], route_class=route, responses=always)

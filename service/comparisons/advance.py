@@ -19,9 +19,15 @@ from service.comparisons.start import tell
 from service.database.prepared import session_on
 from service.database.session import Database, found, now_of, rows
 from service.jobs import expiry
-from service.models import ComparisonJob, ComparisonRow, ComparisonState, EventKind, Job
-from service.models.bisections import PROBES
-from service.models.confirmations import CONFIRMATIONS
+from service.models import (
+    CONFIRMATIONS,
+    PROBES,
+    ComparisonJob,
+    ComparisonRow,
+    ComparisonState,
+    EventKind,
+    Job,
+)
 from service.schemas.comparisons import ComparisonRequest
 from service.schemas.gate import GOOD, Outcome
 from service.wording.statements import say
@@ -58,7 +64,7 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
     made = comparison_jobs.of(session, comparison_id)
     under_way = comparison_jobs.take_note(session, made)
     spent = now >= row.ends_at
-    request = ComparisonRequest.model_validate(row.request)
+    request = row.parsed_request
     over = spent or (request.probe is not None and bool(made))
     made = comparison_jobs.of(session, comparison_id)
     free, begun = case_workers.free(session, row, request, made, now)

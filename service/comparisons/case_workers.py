@@ -13,9 +13,7 @@ from sqlalchemy.orm import Session
 from service.analysis import gate
 from service.analysis.gate.decision import Case
 from service.comparisons import worker_choice
-from service.models import ComparisonJob, ComparisonRow
-from service.models.bisections import PROBES
-from service.models.confirmations import CONFIRMATIONS
+from service.models import CONFIRMATIONS, PROBES, ComparisonJob, ComparisonRow
 from service.schemas.comparisons import ComparisonRequest
 
 Places = dict[int, str]

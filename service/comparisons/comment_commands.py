@@ -117,7 +117,7 @@ def _gate(
 
 def _rerun(session: Session, asked: CommandPlace, now: datetime) -> str:
     for row in rows_of(session, asked.pull_request):
-        request = ComparisonRequest.model_validate(row.request)
+        request = row.parsed_request
         return _begin(session, request.model_copy(update={"source": SOURCE}), asked, now)
     return NO_GATE
 

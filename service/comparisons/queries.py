@@ -25,7 +25,7 @@ def load_comparison(session: Session, comparison_id: str, now: datetime) -> sche
         NotFound: there is no such comparison.
     """
     row = found(session, models.ComparisonRow, comparison_id, populate_existing=True)
-    request = schemas.ComparisonRequest.model_validate(row.request)
+    request = row.parsed_request
     made = comparison_jobs.of(session, comparison_id)
     stored = row.decision
     if stored is None:

@@ -109,7 +109,7 @@ def tell(
     now: datetime,
 ) -> None:
     """Have other programs told ``what`` became of a comparison."""
-    pull_request = ComparisonRequest.model_validate(row.request).pull_request
+    pull_request = row.parsed_request.pull_request
     baseline, contender = formats.revision(row.baseline), formats.revision(row.contender)
     workloads = {case["workload"] for case in row.cases}
     news = events.News(

@@ -181,11 +181,8 @@ def _has(row: WorkerRow, request: ComparisonRequest, *, fetching: bool) -> Seque
     if row.revisions is None:
         return None
     asked = (request.baseline, request.contender)
-    made = [
-        one
-        for one in asked
-        if pins.pins_of(one) and pins.needed_by(one).items() <= row.labels.items()
-    ]
+    labels = row.labels.items()
+    made = [one for one in filter(pins.pins_of, asked) if pins.needed_by(one).items() <= labels]
     builds = fetching and row.targets and set(row.targets) != {pins.UPSTREAM}
     commits = [one for one in asked if builds and contracts.is_commit(one)]
     return [*row.revisions, *made, *commits]

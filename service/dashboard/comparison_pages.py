@@ -26,9 +26,7 @@ from service.history import contrasts, revisions
 from service.history.queries import newest_series, usual_metric, values_around
 from service.jobs import report
 from service.jobs.spent import spent_on
-from service.models import ComparisonRow, Revision
-from service.models.bisections import PROBES
-from service.models.confirmations import CONFIRMATIONS
+from service.models import CONFIRMATIONS, PROBES, ComparisonRow, Revision
 from service.schemas import gate, series
 from service.wording import formats
 

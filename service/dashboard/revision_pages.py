@@ -23,8 +23,6 @@ from service.history import annotation_table, revisions
 from service.history.queries import failures_of_revisions, name_of, usual_metric
 from service.history.series_history import PlacedChange
 from service.jobs import report
-from service.models.bisections import PROBES
-from service.models.confirmations import CONFIRMATIONS
 from service.models.project_filter import is_seen
 from service.schemas.series import SeriesName
 
@@ -56,9 +54,8 @@ def show_revision(
         else []
     )
     own = _both_ends(row.name)
-    gates = ~or_(
-        *(models.ComparisonRow.source.startswith(kind) for kind in (PROBES, CONFIRMATIONS))
-    )
+    source = models.ComparisonRow.source
+    gates = ~or_(source.startswith(models.PROBES), source.startswith(models.CONFIRMATIONS))
     about = models.FindingRow.first_bad == row.name
     return rendering.render(
         request,
@@ -166,9 +163,10 @@ def _commits(session: Session, name: str, before: str | None) -> ShownCommits | 
 
 def _bisections(session: Session, name: str) -> Any:
     """The bisections that measured a revision, or are about a finding that begins with it."""
-    probes = select(models.ComparisonRow.source).where(_both_ends(name))
-    probed = probes.where(models.ComparisonRow.source.startswith(PROBES)).distinct().limit(SHOWN)
-    ids = [source.removeprefix(PROBES) for source in session.scalars(probed)]
+    source = models.ComparisonRow.source
+    probes = select(source).where(_both_ends(name), source.startswith(models.PROBES))
+    probed = probes.distinct().limit(SHOWN)
+    ids = [source.removeprefix(models.PROBES) for source in session.scalars(probed)]
     about = select(models.FindingRow.id).where(models.FindingRow.first_bad == name)
     of_it = or_(models.BisectionRow.id.in_(ids), models.BisectionRow.finding_id.in_(about))
     return bisection.list_bisections(session, of_it, after=None, limit=SHOWN).items

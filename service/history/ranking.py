@@ -225,10 +225,8 @@ def _surely_faster(best: Standing, other: Standing, known: KnownOfCases) -> bool
 
 
 def _ratio(best: Standing, other: Standing, known: KnownOfCases) -> Ratio:
-    value, half = (
-        best.point.value / other.point.value,
-        _half_width(best, other, known, contrast.SHOWN),
-    )
+    value = best.point.value / other.point.value
+    half = _half_width(best, other, known, contrast.SHOWN)
     if half is None:
         return Ratio(value, None, None)
     return Ratio(value, value * math.exp(-half), value * math.exp(half))

@@ -73,23 +73,20 @@ class ServiceCollector(Collector):
 
     def _classes(self) -> list[tuple[str, int, float]]:
         """The requirement classes: labels, jobs that wait, age of the oldest; most jobs first."""
-        count = func.count(models.Job.id).label("count")
+        job, labels = models.Job, models.LabelSet
+        count = func.count(job.id).label("count")
         # Ids are ordered by time, and the index of the queue has them.
-        waiting = select(models.Job.requires, count, func.min(models.Job.id).label("first"))
-        of_class = (
-            waiting.where(models.Job.state == JobState.QUEUED)
-            .group_by(models.Job.requires)
-            .subquery()
-        )
+        waiting = select(job.requires, count, func.min(job.id).label("first"))
+        of_class = waiting.where(job.state == JobState.QUEUED).group_by(job.requires).subquery()
         query = (
-            select(of_class.c.count, models.LabelSet.labels, models.Job.created_at)
-            .join(models.Job, models.Job.id == of_class.c.first)
-            .join(models.LabelSet, models.LabelSet.digest == models.Job.requires)
-            .order_by(of_class.c.count.desc(), models.LabelSet.digest)
+            select(of_class.c.count, labels.labels, job.created_at)
+            .join(job, job.id == of_class.c.first)
+            .join(labels, labels.digest == job.requires)
+            .order_by(of_class.c.count.desc(), labels.digest)
         )
         return [
-            (_labels(labels), jobs, self._age_s(created_at))
-            for jobs, labels, created_at in self._session.execute(query)
+            (_labels(required), jobs, self._age_s(created_at))
+            for jobs, required, created_at in self._session.execute(query)
         ]
 
     def _leases(self) -> Iterator[GaugeMetricFamily]:
@@ -115,13 +112,9 @@ class ServiceCollector(Collector):
         )
         slow = set(self._session.scalars(bad))
         counts = dict.fromkeys(("well", "ill", "away", "drained"), 0)
-        own = (
-            models.WorkerRow.name,
-            models.WorkerRow.last_seen_at,
-            models.WorkerRow.warnings,
-            models.WorkerRow.drained_at,
-        )
-        query = select(*own).where(models.WorkerRow.last_seen_at > self._now - workers.LATELY)
+        row = models.WorkerRow
+        query = select(row.name, row.last_seen_at, row.warnings, row.drained_at)
+        query = query.where(row.last_seen_at > self._now - workers.LATELY)
         for one in self._session.execute(query):
             if one.drained_at is not None:
                 counts["drained"] += 1
@@ -135,14 +128,9 @@ class ServiceCollector(Collector):
 
     def _findings(self) -> Iterator[GaugeMetricFamily]:
         family = _gauge("findings", "Findings that ask for attention", "state", "kind")
-        query = select(
-            models.FindingRow.state, models.FindingRow.kind, func.count(models.FindingRow.id)
-        )
-        rows = self._session.execute(
-            query.where(models.FindingRow.state.in_(ACTIVE)).group_by(
-                models.FindingRow.state, models.FindingRow.kind
-            )
-        )
+        row = models.FindingRow
+        query = select(row.state, row.kind, func.count(row.id)).where(row.state.in_(ACTIVE))
+        rows = self._session.execute(query.group_by(row.state, row.kind))
         counts = {(state, kind): count for state, kind, count in rows}
         for state in sorted(ACTIVE):
             for kind in FindingKind:

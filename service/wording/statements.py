@@ -12,16 +12,7 @@ from typing import Any
 from service.analysis.attribution import environment
 from service.analysis.statement import Statement
 from service.schemas.findings import Cause
-from service.wording import formats, overtaken, quantity_names
-from service.wording.headline import (
-    condition,
-    extent,
-    headline_words,
-    listed,
-    made_by,
-    short,
-    subject_of,
-)
+from service.wording import formats, headline, overtaken, quantity_names
 
 Words = str | Callable[..., str]
 """A template over the facts of a statement, or a function of them."""
@@ -144,8 +135,7 @@ def _change(
     confirmed: bool,
 ) -> str:
     facts: Mapping[str, Any] = headline.facts
-    who = made_by(facts) if cause == Cause.CODE else ""
-    begin = f"{say(headline)}{who}{_because(extent(facts['cells']), '')}. "
+    begin = f"{say(headline)}{_maker(facts, cause)}{_extent(facts['cells'])}. "
     seen = f"{'Confirmed' if confirmed else 'Seen'} on {_nodes(workers)}; " if workers else ""
     begin += _sentence_case(f"{seen}{_CAUSES[cause]}")
     sentence = begin
@@ -158,7 +148,7 @@ def _change(
 
 
 def _nodes(workers: Sequence[str]) -> str:
-    return listed(workers) if len(workers) < 3 else f"{len(workers)} nodes"
+    return headline.listed(workers) if len(workers) < 3 else f"{len(workers)} nodes"
 
 
 def _sentence_case(text: str) -> str:
@@ -170,7 +160,7 @@ def headline_of(said: Statement) -> str:
     facts: Mapping[str, Any] = said.facts
     match said.kind:
         case "change":
-            return short(facts["headline"])
+            return headline.short(facts["headline"])
         case "bad_node" | "worker_at_fault":
             size, since = formats.size(facts["share"]), formats.revision(facts["first_bad"])
             return f"Worker {facts['worker']} {size} slower since {since}"
@@ -185,11 +175,19 @@ def _facts(changed: Sequence[Statement], rest: int, how: str) -> str:
 
 
 def _cells(cells: Statement) -> str:
-    return f"{subject_of(cells)}{_because(extent(cells), '')}"
+    return f"{headline.subject_of(cells)}{_extent(cells)}"
+
+
+def _extent(cells: Statement) -> str:
+    return _because(headline.extent(cells), "")
+
+
+def _maker(facts: Mapping[str, Any], cause: str) -> str:
+    return headline.made_by(facts) if cause == Cause.CODE else ""
 
 
 def _headline(kind: str, **facts: Any) -> str:
-    return headline_words(Statement(kind, facts), verb=" is")
+    return headline.headline_words(Statement(kind, facts), verb=" is")
 
 
 _ONE_CODE = "{worker} has one code for both revisions, so they were not compared."
@@ -206,7 +204,7 @@ WORDS: dict[str, Words] = {
     "improvement": partial(_headline, "improvement"),
     "failure": partial(_headline, "failure"),
     "cells": lambda **facts: _cells(Statement("cells", facts)),
-    "condition": condition,
+    "condition": headline.condition,
     "cells_moved": "{moved} of {count} cases moved together: {cells}",
     "same_cells": "{one} and {other} cover the same cells here: they cannot be told apart.",
     # the environment

@@ -169,9 +169,8 @@ def _trouble(result: contracts.Result) -> tuple[Trouble | None, str]:
             (Trouble.DISTURBED, contracts.line(disturbed)) if disturbed else (None, result.reason)
         )
     if disturbed:  # it may have lacked what somebody else held
-        return Trouble.MISSING, contracts.line(
-            f"On a disturbed device ({disturbed}): {result.reason}"
-        )
+        why = f"On a disturbed device ({disturbed}): {result.reason}"
+        return Trouble.MISSING, contracts.line(why)
     missing = result.status in _NOT_ITS_FAULT
     return Trouble.MISSING if missing else Trouble.FAILED, result.reason
 
@@ -238,9 +237,8 @@ def _same_code(before: list[Measured], after: list[Measured]) -> Obstacle | None
     if shared := {run.software for run in before} & {run.software for run in after} - {""}:
         ran = [process for process in (*before, *after) if process.software]
         everywhere = len({process.software for process in ran}) == len(shared)
-        return CaseVerdict.SAME_CODE, Statement.of(
-            "same_code" if everywhere else "same_code_in_some"
-        )
+        kind = "same_code" if everywhere else "same_code_in_some"
+        return CaseVerdict.SAME_CODE, Statement.of(kind)
     if any(not process.software for process in (*before, *after) if process.trouble is None):
         return CaseVerdict.SAME_CODE, Statement.of("software_unknown")
     return None

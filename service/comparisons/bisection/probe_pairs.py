@@ -10,10 +10,9 @@ from sqlalchemy.orm import Session
 
 from service import models
 from service.analysis import bisection, gate
-from service.analysis.gate import noise
 from service.analysis.gate.metrics import worse_by
+from service.analysis.gate.noise import STORED, PairNoise
 from service.comparisons.bisection.subject import AskedProbe, Subject
-from service.models.bisections import PROBES
 from service.schemas import comparisons as schemas
 from service.schemas import policy
 from service.schemas.bisections import BisectionRequest
@@ -94,7 +93,7 @@ def comparison_of(
 def pairs_of(session: Session, row: models.BisectionRow) -> list[ProbedPair]:
     """Every probe of a bisection with what was measured, in the order of asking."""
     asked = [AskedProbe.model_validate(one) for one in row.probes]
-    of_it = models.ComparisonRow.source == f"{PROBES}{row.id}"
+    of_it = models.ComparisonRow.source == f"{models.PROBES}{row.id}"
     query = (
         select(models.ComparisonRow, models.ComparisonJob)
         .outerjoin(
@@ -174,15 +173,13 @@ def _unusable(pairs: Sequence[ProbedPair], number: int) -> int | None:
     return place if side.trouble in _BROKEN and broken >= BROKEN_TWICE else None
 
 
-def _noise(
-    session: Session, pairs: Sequence[ProbedPair], subject: Subject
-) -> noise.PairNoise | None:
+def _noise(session: Session, pairs: Sequence[ProbedPair], subject: Subject) -> PairNoise | None:
     """The noise that was known when the first pair was submitted."""
     first = next((one.asked.comparison for one in pairs if one.asked.comparison), None)
     row = None if first is None else session.get(models.ComparisonRow, first)
     if row is None or not row.noise:
         return None
-    known = noise.STORED.validate_python(row.noise)[0]
+    known = STORED.validate_python(row.noise)[0]
     return known.noise if known.metric == subject.metric else None
 
 

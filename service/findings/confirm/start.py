@@ -30,7 +30,6 @@ from service.history.analysis import Histories
 from service.history.changes import ALIKE
 from service.history.queries import name_of
 from service.history.series_history import SeriesHistory
-from service.models.confirmations import CONFIRMATIONS
 from service.schemas.comparisons import ComparisonRequest
 from service.schemas.findings import FindingKind
 from service.schemas.gate import Side
@@ -177,7 +176,7 @@ def ask(
         protocol={**spec["protocol"], "trace": False},  # its own measurement's trace is enough
         timeout_s=spec["timeout_s"],
         duet=False,  # each side's result stands for itself beside those of the history
-        source=f"{CONFIRMATIONS}{row.id}",
+        source=f"{models.CONFIRMATIONS}{row.id}",
         project=series.project or None,
     )
     return comparisons.start(session, request, now).comparison_id
