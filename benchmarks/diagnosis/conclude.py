@@ -43,11 +43,8 @@ def _with_suggestions(
     """``result`` with what may make it faster, and behind that what makes room if it is short."""
     place = place_of(result)
     rooms = make_room(result, place)
-    faster = [
-        one
-        for one in suggestions.suggest(result.case, verdict, place, neighbours)
-        if one not in rooms
-    ]
+    every = suggestions.suggest(result.case, verdict, place, neighbours)
+    faster = [one for one in every if one not in rooms]
     update = {"suggestions": (*faster[: suggestions.MOST - len(rooms)], *rooms)}
     return result.model_copy(update={"verdict": verdict.model_copy(update=update)})
 
