@@ -19,8 +19,7 @@ from service.http.strict_route import JSON, takes
 from service.models import EventKind
 from service.outbox import deliveries, events, forge_comments
 from service.outbox.post import NotDelivered
-from service.outbox.sinks import Sinks
-from service.outbox.sinks.hooks import HookedForge, Spoken
+from service.outbox.sinks import Sinks, hooks
 from service.schemas.document import Document
 from service.schemas.pull_requests import PullRequest
 
@@ -59,7 +58,7 @@ def receive_hook(
     """
     sinks: Sinks = request.app.state.sinks
     forge = sinks.named(sink)
-    if not isinstance(forge, HookedForge) or forge.hook_secret is None:
+    if not isinstance(forge, hooks.HookedForge) or forge.hook_secret is None:
         raise NotFound("THROUGHLINE_OUTBOX names no such sink with a hook_secret.")
     try:
         spoken = forge.spoken(request.headers, body)
@@ -83,8 +82,8 @@ def receive_hook(
 
 def _obey(
     session: Session,
-    forge: HookedForge,
-    spoken: Spoken,
+    forge: hooks.HookedForge,
+    spoken: hooks.Spoken,
     command: Command,
     ends: tuple[str, str] | None,
     address: str,

@@ -17,17 +17,15 @@ from service.api.findings import Actor
 from service.api.router import Noun
 from service.auth.permissions import Permission
 from service.database.paging import matching
-from service.history import attachments, exclusions, queries, replicates
+from service.history import attachments, exclusions, queries, replicates, types
 from service.history.artifacts import ArtifactStore
-from service.history.exclusions import ExclusionView
-from service.history.types import ResultSummary, StoredResult
 from service.jobs import suggestions
 from service.models import ResultRow
 from service.schemas.jobs import Listing
 
 router = Noun("/results", "results")
 
-_WRITTEN = TypeAdapter(StoredResult)
+_WRITTEN = TypeAdapter(types.StoredResult)
 _PACKED: Any = {
     200: {"content": {GZIP: {"schema": {"type": "string", "format": "binary"}}}},
     307: {"description": "It lies at the address in `Location`, in the bucket."},
@@ -53,14 +51,14 @@ def list_results(
     status: contracts.Status | None = None,
     cursor: Cursor = None,
     limit: Limit = 50,
-) -> Listing[ResultSummary]:
+) -> Listing[types.ResultSummary]:
     """List results, the last to arrive first; `case` is a case's key."""
     of_case = {ResultRow.revision: revision, ResultRow.case_key: case}
     conditions = matching(of_case | {ResultRow.worker: worker, ResultRow.status: status})
     return Listing.of(queries.list_results(session, *conditions, after=cursor, limit=limit))
 
 
-@router.get("/{result_id}", response_model=StoredResult, responses=router.problems(404))
+@router.get("/{result_id}", response_model=types.StoredResult, responses=router.problems(404))
 @Permission.READ.required
 def read_result(result_id: Id, session: DatabaseSession) -> Response:
     """Read a result: every sample and fact, as it was posted; `parts` are those of its point.
@@ -117,7 +115,7 @@ def _artifact(
 
 @router.get("/{result_id}/exclusions", responses=router.problems(404))
 @Permission.READ.required
-def list_exclusions(result_id: Id, session: DatabaseSession) -> Listing[ExclusionView]:
+def list_exclusions(result_id: Id, session: DatabaseSession) -> Listing[exclusions.ExclusionView]:
     """List who took a result out of its histories, when and why, and who put it back."""
     return Listing(items=exclusions.exclusions_of(session, result_id), next_cursor=None)
 
@@ -126,7 +124,7 @@ def list_exclusions(result_id: Id, session: DatabaseSession) -> Listing[Exclusio
 @Permission.TRIAGE.required
 def exclude(
     result_id: Id, request: ExclusionRequest, session: DatabaseSession, now: Now
-) -> ExclusionView:
+) -> exclusions.ExclusionView:
     """Take a result out of its histories: it stays, is shown, and is analysed no more."""
     return exclusions.exclude(session, result_id, request.reason, request.actor, now)
 
@@ -135,6 +133,6 @@ def exclude(
 @Permission.TRIAGE.required
 def include(
     result_id: Id, actor: Annotated[Actor, Query()], session: DatabaseSession, now: Now
-) -> ExclusionView:
+) -> exclusions.ExclusionView:
     """Put an excluded result back into its histories."""
     return exclusions.include(session, result_id, actor, now)

@@ -16,11 +16,9 @@ from service.database import paging
 from service.database.paging import Page
 from service.database.session import found
 from service.findings.rules import ACTIVE, DRIFT, ReportedPlace
-from service.history import revisions
+from service.history import failing, ranking, revisions
 from service.history.change_ends import doubtful_end, ends_of
-from service.history.failing import REMEMBERED, CaseFailure, failures_since
 from service.history.queries import name_of
-from service.history.ranking import CaseId, case_id
 from service.history.series_history import SeriesHistory
 from service.models import (
     ChangeRow,
@@ -68,12 +66,12 @@ def _failed(session: Session, row: FindingRow) -> Iterator[schemas.FailedCase]:
         ResultRow.status.in_(row.measured["status"]),
         *([] if row.closed_at is None else [ResultRow.received_at <= row.closed_at]),
     ]
-    failures: dict[CaseId, list[CaseFailure]] = {}
-    for one in failures_since(session, row.opened_at - REMEMBERED, *which):
+    failures: dict[ranking.CaseId, list[failing.CaseFailure]] = {}
+    for one in failing.failures_since(session, row.opened_at - failing.REMEMBERED, *which):
         if one.revision_at >= row.first_bad_at:
             failures.setdefault(one.case, []).append(one)
     for name in names:
-        of_case = failures.get(case_id(name.case.key, name.project, name.comparability))
+        of_case = failures.get(ranking.case_id(name.case.key, name.project, name.comparability))
         if of_case:
             first, newest = of_case[0], of_case[-1]
             yield schemas.FailedCase(
