@@ -167,6 +167,15 @@ def digests(session: Session) -> dict[str, str]:
     return {row.id: row.digest for row in session.execute(select(TokenRow.id, TokenRow.digest))}
 
 
+def administrator(session: Session, key: Key, shown: str, now: datetime) -> str | None:
+    """Return the id of the token that is shown, if it is a good one of an administrator."""
+    try:
+        token = verify(session, key, token_format.read(shown), now)
+    except (token_format.Mistyped, errors.Unauthorized):
+        return None
+    return token.id if token.kind is TokenKind.ADMIN else None
+
+
 def verify(session: Session, key: Key, shown: token_format.Token, now: datetime) -> TokenView:
     """The token that somebody shows, if it is good now.
 

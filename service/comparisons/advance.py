@@ -12,7 +12,6 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES
 from service.analysis import gate
-from service.analysis.gate import Decision
 from service.analysis.statement import Statement
 from service.comparisons import case_workers, comparison_jobs, forecasts, worker_choice
 from service.comparisons.start import tell
@@ -128,7 +127,7 @@ def _load(session: Session, comparison_id: str) -> ComparisonRow:
     return found(session, ComparisonRow, comparison_id, populate_existing=True)
 
 
-def _decide(session: Session, row: ComparisonRow, decision: Decision, now: datetime) -> bool:
+def _decide(session: Session, row: ComparisonRow, decision: gate.Decision, now: datetime) -> bool:
     ended = {"state": ComparisonState.DECIDED, "decided_at": now, "reason": ""}
     if not _change(session, row, **ended, decision=decision.model_dump(mode="json")):
         return False

@@ -20,7 +20,7 @@ from service.schemas.bisections import BisectionRequest
 from service.schemas.comparisons import ComparisonRequest
 from service.schemas.pull_requests import PullRequest
 from service.wording.pull_request import text
-from service.wording.statements import worded
+from service.wording.statements import decision_of
 
 SOURCE = "comment"
 _COMMAND = re.compile(r"^/throughline(?:[ \t]+([^\r\n]*))?\s*$", re.MULTILINE)
@@ -134,7 +134,7 @@ def _bisect(session: Session, asked: CommandPlace, now: datetime) -> str:
     row = next((one for one in rows_of(session, asked.pull_request) if one.decision), None)
     if row is None:
         return NO_GATE
-    decision = gate.DecisionView.model_validate(worded(row.decision))
+    decision = decision_of(row.decision)
     worse = [
         (case.metrics[0], row.cases[place])
         for place, case in enumerate(decision.cases)

@@ -11,14 +11,13 @@ from fastapi.responses import HTMLResponse
 from sqlalchemy import case, func, or_, select
 from sqlalchemy.orm import Session
 
-from service import comparisons, findings, models
+from service import comparisons, errors, findings, models
 from service.api.dependencies import Now, Reading
 from service.auth.permissions import Permission
 from service.comparisons import bisection
 from service.dashboard import queries, rendering
 from service.dashboard.comparison_pages import worst_first
 from service.dashboard.query_params import RevisionAddress
-from service.errors import NotFound, UnknownChoice
 from service.history import annotation_table, revisions
 from service.history.queries import failures_of_revisions, name_of, usual_metric
 from service.history.series_history import PlacedChange
@@ -84,8 +83,8 @@ def show_revision(
 def _found(session: Session, name: str) -> models.Revision:
     try:
         return session.get_one(models.Revision, revisions.find(session, name))
-    except UnknownChoice as error:
-        raise NotFound(error.detail) from None
+    except errors.UnknownChoice as error:
+        raise errors.NotFound(error.detail) from None
 
 
 def _both_ends(name: str) -> Any:

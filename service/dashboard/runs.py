@@ -16,7 +16,6 @@ from service.analysis.variance import Spread
 from service.dashboard import figures, labels, sparkline
 from service.dashboard.cases import LevelDifference, from_level
 from service.dashboard.environments import FingerprintDifference
-from service.dashboard.figures import PassName
 from service.models import Point
 from service.wording import formats, intervals
 
@@ -308,7 +307,7 @@ def _phase_bar(title: str, parts: tuple[tuple[str, float], ...], whole: float) -
     return PhaseBar(title, step_s, parts, sparkline.stacked_bar(parts, whole, f"{title}: {said}"))
 
 
-def readings(result: contracts.Result, name: PassName) -> Readings | None:
+def readings(result: contracts.Result, name: figures.PassName) -> Readings | None:
     """Sum up the telemetry of all processes over one pass; None if there is none."""
     taken = [one.telemetry[name] for one in result.replicates if name in one.telemetry]
     if not taken:

@@ -17,8 +17,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Direction
 from service.analysis.attribution import Cell, Moved, Question, environment, factors
 from service.analysis.statement import Statement
-from service.findings import lifecycle
-from service.findings.gather_evidence import NEIGHBOURS, cell_of
+from service.findings import gather_evidence, lifecycle
 from service.findings.rules import ACTIVE
 from service.history.failing import (
     METRIC,
@@ -277,7 +276,7 @@ def _cells(session: Session, breakage: Breakage, group: Sequence[FailureRun]) ->
     """Name the cases that fail as briefly as is true, and count those that do not."""
     ids = [run.series_id for run in group]
     rows = session.scalars(select(SeriesRow).where(SeriesRow.id.in_(ids)).order_by(SeriesRow.id))
-    first, *others = (cell_of(name_of(row)) for row in rows)
+    first, *others = (gather_evidence.cell_of(name_of(row)) for row in rows)
     question = Question(
         case=first.case,
         hardware=first.hardware,
@@ -305,6 +304,6 @@ def _well(session: Session, breakage: Breakage, failing: Collection[str]) -> Ite
         .where(SeriesRow.metric == METRIC, SeriesRow.project == breakage.project)
         .where(SeriesRow.source == "", SeriesRow.id.not_in(failing), SeriesRow.id.in_(since))
         .order_by(SeriesRow.id)
-        .limit(NEIGHBOURS)
+        .limit(gather_evidence.NEIGHBOURS)
     )
-    return (cell_of(name_of(row)) for row in session.scalars(query))
+    return (gather_evidence.cell_of(name_of(row)) for row in session.scalars(query))

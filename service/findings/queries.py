@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session
 from benchmarks.catalog.metrics import metric
 from service.analysis.statement import Statement
 from service.database import paging
-from service.database.paging import Page
 from service.database.session import found
 from service.findings.rules import ACTIVE, DRIFT, ReportedPlace
 from service.history import failing, ranking, revisions
@@ -120,7 +119,7 @@ def _detail(event: FindingEvent) -> str:
 
 def list_findings(
     session: Session, *conditions: ColumnElement[bool], after: str | None = None, limit: int = 100
-) -> Page[schemas.FindingSummary]:
+) -> paging.Page[schemas.FindingSummary]:
     """Findings that meet ``conditions``, the newest first."""
     page = paging.newest_first(session, FindingRow, FindingRow.id, conditions, after, limit)
     return page.shown(_summaries(session, page.items))

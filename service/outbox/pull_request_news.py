@@ -13,7 +13,6 @@ from service.analysis.statement import Statement
 from service.outbox.events import noun_of
 from service.schemas import bisections, comparisons
 from service.schemas import findings as schemas
-from service.schemas.gate import DecisionView
 from service.wording import statements
 from service.wording.pull_request import ShownFinding, ShownGate
 
@@ -47,14 +46,10 @@ def newest(gates: Sequence[ShownGate]) -> list[ShownGate]:
 
 
 def _gate(row: models.ComparisonRow, address: str) -> ShownGate:
-    decision = (
-        None
-        if row.decision is None
-        else DecisionView.model_validate(statements.worded(row.decision))
-    )
+    decision = None if row.decision is None else statements.decision_of(row.decision)
     return ShownGate(
         row.id,
-        comparisons.ComparisonRequest.model_validate(row.request),
+        row.parsed_request,
         comparisons.ComparisonState(row.state),
         len(row.cases),
         decision,

@@ -12,6 +12,7 @@ from typing import Any
 from service.analysis.attribution import environment
 from service.analysis.statement import Statement
 from service.schemas.findings import Cause
+from service.schemas.gate import DecisionView
 from service.wording import formats, headline, overtaken, quantity_names
 
 Words = str | Callable[..., str]
@@ -36,6 +37,11 @@ def worded(document: Any) -> Any:
             return say_stored(document)
         return {name: worded(value) for name, value in document.items()}
     return [worded(value) for value in document] if isinstance(document, list) else document
+
+
+def decision_of(document: Any) -> DecisionView:
+    """A gate's decision that was stored as JSON, in words."""
+    return DecisionView.model_validate(worded(document))
 
 
 class _Templates(string.Formatter):

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from benchmarks.contracts import Direction
-from service.analysis.detection import evidence, robust
+from service.analysis.detection import evidence, robust, support
 from service.analysis.detection.history import Scale
 from service.analysis.detection.segment_model import SHORTEST, THRESHOLD, Explanation
-from service.analysis.detection.support import NONE, Supports, facts
 
 POINTS_AFTER = 10
 """Nights that people are ready to wait for a small change."""
@@ -152,10 +151,10 @@ def described(
     scale: Scale,
     direction: Direction,
     threshold: float,
-    supports: Supports = NONE,
+    supports: support.Supports = support.NONE,
 ) -> list[ChangePoint]:
     """The changes of a stretch, in the units that people think in."""
-    sums, known = evidence.Sums(explained.y), facts(supports)
+    sums, known = evidence.Sums(explained.y), support.facts(supports)
     borders = [0, *explained.places, len(explained.y)]
     changes = []
     for at, (first, weight) in enumerate(explained.changes):

@@ -7,12 +7,21 @@ tells beforehand what to expect, and `order` which case is measured next.
 
 from service.analysis.gate.decision import Decision, decide, decide_cases, may_be_in_turn
 from service.analysis.gate.order import next_places
-from service.analysis.gate.pairs import CaseRecord, Measured, Pair, Trouble, side_of, software_of
+from service.analysis.gate.pairs import (
+    CaseRecord,
+    Measured,
+    Metric,
+    Pair,
+    Trouble,
+    side_of,
+    software_of,
+)
 
 __all__ = [
     "CaseRecord",
     "Decision",
     "Measured",
+    "Metric",
     "Pair",
     "Trouble",
     "decide",

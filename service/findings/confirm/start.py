@@ -17,7 +17,6 @@ from benchmarks.catalog.metrics import reading_order
 from service import comparisons, models
 from service.analysis.statement import Statement
 from service.comparisons import worker_choice
-from service.comparisons.worker_choice import LATELY
 from service.database.session import new_id, pairs
 from service.errors import ServiceError
 from service.findings import rules
@@ -306,7 +305,7 @@ def _workers(
     has = select(models.Point.worker).where(models.Point.series_id == suspicion.series.id)
     query = select(models.WorkerRow.name, models.WorkerRow.revisions).where(
         models.WorkerRow.name.in_(has),
-        models.WorkerRow.last_seen_at > now - LATELY,
+        models.WorkerRow.last_seen_at > now - worker_choice.LATELY,
         models.WorkerRow.drained_at.is_(None),
     )
     here = pairs(session, query.order_by(models.WorkerRow.name))
