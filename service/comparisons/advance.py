@@ -18,15 +18,7 @@ from service.comparisons.start import tell
 from service.database.prepared import session_on
 from service.database.session import Database, found, now_of, rows
 from service.jobs import expiry
-from service.models import (
-    CONFIRMATIONS,
-    PROBES,
-    ComparisonJob,
-    ComparisonRow,
-    ComparisonState,
-    EventKind,
-    Job,
-)
+from service.models import ComparisonJob, ComparisonRow, ComparisonState, EventKind, Job
 from service.schemas.comparisons import ComparisonRequest
 from service.schemas.gate import GOOD, Outcome
 from service.wording.statements import say
@@ -133,7 +125,7 @@ def _decide(session: Session, row: ComparisonRow, decision: gate.Decision, now: 
         return False
     _cancel_jobs(session, row.id, now)
     log.info("comparison %s: %s", row.id, decision.outcome.value)
-    if not row.source.startswith((PROBES, CONFIRMATIONS)):  # they are steps of something larger
+    if not case_workers.is_step(row):
         sentence = say(decision.sentence)
         tell(session, row, EventKind.COMPARISON_DECIDED, decision.outcome.value, sentence, now)
     return True

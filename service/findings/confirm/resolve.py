@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
 from service import models
-from service.analysis import gate
 from service.analysis.detection.change import ChangePoint
+from service.analysis.gate.pairs import software_of
 from service.analysis.statement import Statement
 from service.comparisons import load_comparison
 from service.database.session import Database, alone, now_of, rows
@@ -319,7 +319,7 @@ def _other_code(session: Session, row: models.ConfirmationRow, comparison_id: st
         models.ComparisonJob.side == Side.CONTENDER,
     )
     ran = {(measured or {}).get("software", "") for measured in session.scalars(again)} - {""}
-    return not ran <= {gate.software_of(facts) for facts in session.scalars(first)}
+    return not ran <= {software_of(facts) for facts in session.scalars(first)}
 
 
 def _unresolved(kind: str, **facts: object) -> ConfirmationVerdict:
