@@ -19,7 +19,8 @@ from torch.utils._pytree import tree_leaves
 from benchmarks.contracts import Memory
 from benchmarks.contracts.values import line
 from benchmarks.measure.device import free_memory
-from benchmarks.measure.profile import observation, phases, replay
+from benchmarks.measure.profile import observation, replay
+from benchmarks.measure.profile.phases import Laps, marked
 from benchmarks.measure.timestamps import drain, maker
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch
@@ -38,7 +39,7 @@ class TooLong(RuntimeError):
     """The history does not reach back to the beginning of the step."""
 
 
-class _Marks(phases.Laps):
+class _Marks(Laps):
     """Marks the phases of a step in the allocator's history, and notes where gradients lie."""
 
     def __init__(self, trainer: Trainer) -> None:
@@ -66,7 +67,7 @@ def memory(trainer: Trainer, ring: Sequence[Batch]) -> Memory | None:
     if trainer.device.type != "cuda":
         return None
     free_memory(trainer.device)  # what earlier passes left would be taken for fragments
-    with _history(), phases.marked(trainer) as current:
+    with _history(), marked(trainer) as current:
         current[0] = _Marks(trainer)
         trainer.step(trainer.place(ring[0]))  # what it leaves behind has its line
         drain(trainer.device)
