@@ -28,10 +28,8 @@ from typing import Any, NoReturn, TextIO
 
 from pydantic import ValidationError
 
-from benchmarks import lead, trace_file
+from benchmarks import contracts, lead, trace_file
 from benchmarks.catalog import catalog
-from benchmarks.catalog.catalog import Refused, UnknownName
-from benchmarks.contracts import Case, Event, ProcessSpec, Progress, Protocol
 from benchmarks.exits import NO_DEVICE, NoDevice
 
 LEAVE_S = 5.0
@@ -62,7 +60,7 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         return _refuse(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")
-    except (UnknownName, Refused, WrongUsage) as error:
+    except (catalog.UnknownName, catalog.Refused, WrongUsage) as error:
         return _refuse(str(error))
     except NoDevice as error:
         _refuse(str(error))
@@ -110,7 +108,7 @@ def _wait_ahead(events: int) -> float:
 
     The job's first line also names the folders for what it compiles.
     """
-    began = Event(at_s=time.monotonic(), progress=Progress(phase="build"))
+    began = contracts.Event(at_s=time.monotonic(), progress=contracts.Progress(phase="build"))
     os.write(events, began.model_dump_json().encode() + b"\n")
     _load()
     line = sys.stdin.buffer.readline()  # empty once the worker is gone; then there is no job either
@@ -120,11 +118,11 @@ def _wait_ahead(events: int) -> float:
     return time.monotonic() - float(taken["at_s"])
 
 
-def _read() -> ProcessSpec:
-    return ProcessSpec.model_validate_json(sys.stdin.buffer.read())
+def _read() -> contracts.ProcessSpec:
+    return contracts.ProcessSpec.model_validate_json(sys.stdin.buffer.read())
 
 
-def _from_options(options: argparse.Namespace) -> ProcessSpec:
+def _from_options(options: argparse.Namespace) -> contracts.ProcessSpec:
     axes: dict[str, str] = {}
     for setting in options.axes:
         axis, equals, value = setting.partition("=")
@@ -136,9 +134,9 @@ def _from_options(options: argparse.Namespace) -> ProcessSpec:
     if options.trace is not None and (why := trace_file.fault(options.trace)):
         raise WrongUsage(f"--trace: {why}")
     workload, preset = catalog.named(options.workload)
-    return ProcessSpec(
-        case=Case(workload=workload, preset=preset or options.preset, axes=axes),
-        protocol=Protocol.model_validate_json(options.protocol),
+    return contracts.ProcessSpec(
+        case=contracts.Case(workload=workload, preset=preset or options.preset, axes=axes),
+        protocol=contracts.Protocol.model_validate_json(options.protocol),
         **{name: getattr(options, name) for name in ("device", "seed", "data_root", "trace")},
     )
 
@@ -157,7 +155,7 @@ def _load() -> None:
     gc.enable()
 
 
-def _measured(spec: ProcessSpec, waited_s: float | None) -> str:
+def _measured(spec: contracts.ProcessSpec, waited_s: float | None) -> str:
     """The Result as one line of JSON; ``waited_s`` is for a process that was started ahead."""
     from_s = time.perf_counter()
     _load()

@@ -26,12 +26,11 @@ from typing import BinaryIO
 
 from pydantic import ValidationError
 
-from benchmarks import contracts, die_with_parent
+from benchmarks import contracts, die_with_parent, exits
 from benchmarks.catalog import catalog
 from benchmarks.catalog.catalog import Refused
 from benchmarks.catalog.metrics import sample
 from benchmarks.contracts import ProcessSpec, RankEvent, Result, Status
-from benchmarks.exits import NO_DEVICE, NoDevice
 from benchmarks.measure import hang
 from benchmarks.progress_bar import ProgressBar
 
@@ -322,8 +321,8 @@ def _note_end(watched: _Watched, rank: _Rank) -> None:
     _note_result(watched, rank)
     if rank.is_done:
         return
-    if code == NO_DEVICE:
-        raise NoDevice(f"Rank {rank.number} cannot use its device; the line above says why.")
+    if code == exits.NO_DEVICE:
+        raise exits.NoDevice(f"Rank {rank.number} cannot use its device; the line above says why.")
     if code < 0:
         more = ", most likely because memory ran out" if -code == signal.SIGKILL else ""
         status, sentence = Status.CRASHED, f"It was killed by {signal.Signals(-code).name}{more}."

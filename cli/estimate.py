@@ -8,8 +8,8 @@ from typing import Any
 from benchmarks import contracts
 from benchmarks.catalog import catalog, precision_tiers, suites
 from benchmarks.catalog.duration import expected_s, pair_s
+from service.schemas import jobs
 from service.schemas.catalog import CaseExpectation, Catalog, SuiteView
-from service.schemas.jobs import SubmissionView, Submitted
 from service.schemas.policy import Policy
 from service.wording import formats
 
@@ -17,7 +17,7 @@ _TOLD = "told from the protocol, for a GPU"
 
 
 def sentence(
-    submission: SubmissionView,
+    submission: jobs.SubmissionView,
     known: Catalog,
     replicates: int | None = None,
     tier: precision_tiers.Tier | None = None,
@@ -105,7 +105,7 @@ def _suite(known: Catalog, name: str | None) -> SuiteView | None:
     return next((suite for suite in known.suites if suite.name == name), None)
 
 
-def left_out(submission: Submitted) -> str | None:
+def left_out(submission: jobs.Submitted) -> str | None:
     """Say how many cases of a suite the service left out for the device at hand; None if none."""
     if not submission.left_out:
         return None

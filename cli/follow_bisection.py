@@ -7,14 +7,7 @@ import time
 from cli.client import ServiceClient, read
 from cli.exits import Away, Exit
 from cli.output.console import Console
-from service.schemas.bisections import (
-    BLAMED,
-    BisectionOutcome,
-    BisectionStage,
-    BisectionState,
-    BisectionView,
-    ProbeView,
-)
+from service.schemas import bisections
 from service.wording import formats
 from service.wording.bisected import noun_of, probably
 
@@ -23,7 +16,7 @@ PATIENCE_S = 60.0
 """Longest absence of a service, as while it is restarted."""
 
 
-def until_ended(client: ServiceClient, begun: BisectionView, console: Console) -> str:
+def until_ended(client: ServiceClient, begun: bisections.BisectionView, console: Console) -> str:
     """Say what each pair showed until the bisection has ended; return the last answer's text.
 
     Raises:
@@ -35,9 +28,9 @@ def until_ended(client: ServiceClient, begun: BisectionView, console: Console) -
         try:
             text = client.text("bisections", begun.id)
             heard_at_s = time.monotonic()
-            view = read(BisectionView, text)
+            view = read(bisections.BisectionView, text)
             told.show(view)
-            if view.state is not BisectionState.RUNNING:
+            if view.state is not bisections.BisectionState.RUNNING:
                 return text
         except Away as away:
             told.say(f"The service is away; asking again for {PATIENCE_S:g} s.")
@@ -46,11 +39,21 @@ def until_ended(client: ServiceClient, begun: BisectionView, console: Console) -
         time.sleep(LOOK_S)
 
 
-def exit_of(view: BisectionView) -> Exit:
+def range_words(view: bisections.BisectionView) -> str:
+    """Count the commits or releases of a range, or name the ends of one that nobody listed yet."""
+    if view.stage is bisections.BisectionStage.COMMITS:
+        return f"{view.good}..{view.bad}"
+    return formats.counted(len(view.commits) - 1, noun_of(view.good))
+
+
+def exit_of(view: bisections.BisectionView) -> Exit:
     """0 if a commit or a range is named, 1 if no commit is to blame, 4 if nothing is sure."""
-    if view.outcome in BLAMED:
+    if view.outcome in bisections.BLAMED:
         return Exit.OK
-    if view.outcome in (BisectionOutcome.ENVIRONMENT, BisectionOutcome.NOT_REPRODUCED):
+    if view.outcome in (
+        bisections.BisectionOutcome.ENVIRONMENT,
+        bisections.BisectionOutcome.NOT_REPRODUCED,
+    ):
         return Exit.FAILED
     return Exit.TIMEOUT
 
@@ -63,7 +66,7 @@ class ToldProbes:
         self._shown = 0
         self._last = ""
 
-    def show(self, view: BisectionView) -> None:
+    def show(self, view: bisections.BisectionView) -> None:
         """Print what is new."""
         ended = [probe for probe in view.probes if not probe.under_way]
         for probe in ended[self._shown :]:
@@ -80,7 +83,7 @@ class ToldProbes:
             self._last = sentence
 
 
-def probe_words(probe: ProbeView, view: BisectionView) -> str:
+def probe_words(probe: bisections.ProbeView, view: bisections.BisectionView) -> str:
     """Say in a line what a pair showed."""
     commit, beside = (
         formats.revision(view.commits[place].revision) for place in (probe.commit, probe.beside)
@@ -92,12 +95,12 @@ def probe_words(probe: ProbeView, view: BisectionView) -> str:
     return f"Pair {probe.number + 1}: {commit} is {size} {worse} than {beside}."
 
 
-def leading_words(view: BisectionView) -> str:
+def leading_words(view: bisections.BisectionView) -> str:
     """The commit that leads, and how probable that none is the culprit.
 
     Once a culprit is verified: that, and the commit that leads for the rest of the change.
     """
-    rest = view.stage is BisectionStage.REST
+    rest = view.stage is bisections.BisectionStage.REST
     known = {view.last, *(one.last for one in view.others)} if rest else set()
     leading = max(
         (commit for commit in view.commits if commit.place not in known),

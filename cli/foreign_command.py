@@ -71,6 +71,10 @@ class ForeignCommand:
                 raise CommandFailed(f"{where}: {why}") from stop
             return read.format, read.points
 
+    def by_key(self, folder: Path) -> dict[Key, ForeignPoint]:
+        """Run it once; the points by what they measure."""
+        return {key_of(point): point for point in self.measure(folder)[1]}
+
     def _read(self, numbers: Path) -> FormatRead:
         from cli import formats  # noqa: PLC0415 - only this command needs its readers
 

@@ -23,15 +23,12 @@ from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError
 
 from benchmarks import local_service, terminal
+from service import errors
 from service.auth import access_mode, local_token
-from service.auth.access_mode import Asked
 from service.database.failures import explain
 from service.database.health import check
 from service.database.session import Database
-from service.errors import ServiceError
 from service.findings import pipeline
-from service.jobs.prices import PricesWrong
-from service.outbox.sinks import SinksWrong
 from service.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -54,9 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(2, f"The setting {name} is wrong: {why}.")
     except access_mode.NobodyMayEnter as error:
         return _say(2, error.detail)
-    except (SinksWrong, PricesWrong) as error:
+    except errors.FileWrong as error:
         return _say(2, str(error))
-    except ServiceError as error:
+    except errors.ServiceError as error:
         return _say(3, error.detail)
     except DBAPIError as error:
         known = explain(error)
@@ -78,7 +75,7 @@ def _analyse(settings: Settings) -> int:
 
 def _serve(settings: Settings) -> int:
     from service.app import create_app  # noqa: PLC0415 - analysis needs no web framework
-    from service.http.server import listen, serve  # noqa: PLC0415
+    from service.http import server  # noqa: PLC0415
 
     app = create_app(settings)
     gc.freeze()  # later collections skip what stays as long as the process
@@ -88,7 +85,7 @@ def _serve(settings: Settings) -> int:
     log.info("%s", access_mode.describe(app.state.database, settings))
     _keep_a_token(app.state.database, settings)
     try:
-        listener = listen(settings.host, settings.port)
+        listener = server.listen(settings.host, settings.port)
     except OSError as error:
         return _say(
             4,
@@ -98,17 +95,17 @@ def _serve(settings: Settings) -> int:
     host, port = listener.getsockname()[:2]
     with _announced(settings, host, port):
         log.info("serving on http://%s:%s", host, port)
-        serve(app, settings, listener)
+        server.serve(app, settings, listener)
     return 0
 
 
 def _keep_a_token(database: Database, settings: Settings) -> None:
     """See to it that whoever owns this service can change something, and say how."""
-    if access_mode.in_force(database, settings) is not Asked.CHANGES:
+    if access_mode.in_force(database, settings) is not access_mode.Asked.CHANGES:
         return
     try:
         path = local_token.prepare(database, settings)
-    except (OSError, ServiceError) as error:
+    except (OSError, errors.ServiceError) as error:
         log.warning(
             "this machine's own token cannot be kept (%s): `throughline token create` makes others",
             error,

@@ -39,6 +39,10 @@ class ServiceError(Exception):
         return self.headers
 
 
+class FileWrong(Exception):
+    """A file of the operator's cannot be used; the service does not start."""
+
+
 class BadRequest(ServiceError, status=400, type_="bad-request", title="Bad request"):
     """The request's line, headers or framing are wrong, or can be read in more than one way."""
 

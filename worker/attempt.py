@@ -7,9 +7,8 @@ import logging
 
 from benchmarks import contracts
 from benchmarks.artifact_kinds import ArtifactKind
-from worker.client import ClientError, ServiceAway, ServiceClient, Ticket
+from worker import client, heartbeat
 from worker.device.usable import Unusable
-from worker.heartbeat import Cause, Heartbeat
 from worker.outbox.upload import Delivery
 from worker.result_builder import text_of, without_numbers
 from worker.runner import Runner
@@ -27,9 +26,9 @@ FOLLOWED_B = 2_000
 class Attempt:
     """The attempt that a runner watches: its lease, and requests to stop at this worker."""
 
-    def __init__(self, lease: contracts.Lease, heart: Heartbeat, stop: Stop) -> None:
+    def __init__(self, lease: contracts.Lease, heart: heartbeat.Heartbeat, stop: Stop) -> None:
         self._lease = lease
-        self._ticket = Ticket.of(lease)
+        self._ticket = client.Ticket.of(lease)
         self._heart = heart
         self._stop = stop
         self.isolated = False
@@ -40,9 +39,9 @@ class Attempt:
         self.unusable = ""
         """The reason why the device cannot be used, if the job was given up for it."""
 
-    def cause(self) -> Cause | None:
+    def cause(self) -> heartbeat.Cause | None:
         """Return the reason to stop, if there is one."""
-        return Cause.ABORTED if self._stop.aborted else self._heart.cause()
+        return heartbeat.Cause.ABORTED if self._stop.aborted else self._heart.cause()
 
     def left_s(self) -> float:
         """Time until the service may hand the job on, in s."""
@@ -70,12 +69,12 @@ class Attempt:
         return files
 
     def run(
-        self, client: ServiceClient, runner: Runner, patience: Patience, delivery: Delivery
+        self, service: client.ServiceClient, runner: Runner, patience: Patience, delivery: Delivery
     ) -> contracts.Result | None:
         """The job's result; None if the attempt is over without one."""
         try:
             patience.persist(
-                lambda goes_on: client.start(self._ticket, goes_on), lambda: self.cause() is None
+                lambda goes_on: service.start(self._ticket, goes_on), lambda: self.cause() is None
             )
             return runner.run(self._lease.spec, self, self._lease.group)
         except Interrupted as interrupted:
@@ -86,22 +85,22 @@ class Attempt:
                 self._ticket, contracts.line(f"The worker cannot use its device: {gone}")
             )
             return None
-        except ServiceAway:
-            return self._given_up(self.cause() or Cause.ISOLATED, delivery)
-        except ClientError as error:
+        except client.ServiceAway:
+            return self._given_up(self.cause() or heartbeat.Cause.ISOLATED, delivery)
+        except client.ClientError as error:
             log.warning("%s is not this worker's: %s", self._ticket, error)
             return None
 
-    def _given_up(self, cause: Cause, delivery: Delivery) -> contracts.Result | None:
+    def _given_up(self, cause: heartbeat.Cause, delivery: Delivery) -> contracts.Result | None:
         match cause:
-            case Cause.CANCELLED:
+            case heartbeat.Cause.CANCELLED:
                 sentence = "Cancelled on request while it ran."
                 return without_numbers(self._lease.spec, contracts.Status.CANCELLED, sentence)
-            case Cause.ABORTED:
+            case heartbeat.Cause.ABORTED:
                 delivery.release(self._ticket, "The worker was told to stop at once.")
-            case Cause.FENCED:
+            case heartbeat.Cause.FENCED:
                 log.warning("The service gave %s up: its child was stopped.", self._ticket)
-            case Cause.ISOLATED:
+            case heartbeat.Cause.ISOLATED:
                 log.warning("%s: the service was away too long; stopped the child.", self._ticket)
                 self.isolated = True
         return None

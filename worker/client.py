@@ -10,8 +10,8 @@ import httpx2
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
+from benchmarks import contracts
 from benchmarks.artifact_kinds import GZIP, ArtifactKind
-from benchmarks.contracts import Claim, CommitRange, Heartbeat, Id, Lease, Renewal, Secret, Worker
 from worker.http_exchange import Bounds, Exchange, GoesOn, always
 
 T = TypeVar("T")
@@ -32,20 +32,20 @@ class _Problem(BaseModel):
 class _Introduced(BaseModel):
     """What the service says to an introduction, as far as a worker reads it."""
 
-    list_range: CommitRange | None = None
+    list_range: contracts.CommitRange | None = None
 
 
 class _Posted(BaseModel):
     """The service's word that it has a result for good."""
 
-    id: Id
+    id: contracts.Id
     counted: bool
 
 
 class _Kept(BaseModel):
     """The service's word that it has an artifact for good."""
 
-    result_id: Id
+    result_id: contracts.Id
 
 
 class ClientError(Exception):
@@ -76,12 +76,12 @@ class Refused(ClientError):
 class Ticket:
     """A worker's hold on one attempt at one job, with the secret that proves it."""
 
-    job_id: Id
+    job_id: contracts.Id
     attempt: int
-    secret: Secret
+    secret: contracts.Secret
 
     @classmethod
-    def of(cls, lease: Lease) -> Ticket:
+    def of(cls, lease: contracts.Lease) -> Ticket:
         """The ticket that came with ``lease``."""
         return cls(lease.job_id, lease.attempt, lease.secret)
 
@@ -127,7 +127,9 @@ class ServiceClient:
     def __exit__(self, *_: object) -> None:
         self._exchange.__exit__()
 
-    def register(self, worker: Worker, goes_on: GoesOn = always) -> CommitRange | None:
+    def register(
+        self, worker: contracts.Worker, goes_on: GoesOn = always
+    ) -> contracts.CommitRange | None:
         """Introduce this worker, or renew what the service knows of it.
 
         Return the commits that it is to list, if any.
@@ -137,23 +139,23 @@ class ServiceClient:
         self._registered = True
         return self._read(answer, _Introduced).list_range
 
-    def claim(self, claim: Claim, goes_on: GoesOn = always) -> Lease | None:
+    def claim(self, claim: contracts.Claim, goes_on: GoesOn = always) -> contracts.Lease | None:
         """Ask for a job; None when there is none for this worker."""
         whole_s = claim.wait_s + self._timeout_s
         call = _Call("POST", "/leases", claim.model_dump_json(), whole_s=whole_s)
         answer = self._send(call, goes_on)
-        return None if answer.status_code == 204 else self._read(answer, Lease)
+        return None if answer.status_code == 204 else self._read(answer, contracts.Lease)
 
     def start(self, ticket: Ticket, goes_on: GoesOn = always) -> None:
         """Say that the job is being run."""
         self._send(_for(ticket, "start"), goes_on)
 
     def heartbeat(
-        self, ticket: Ticket, beat: Heartbeat, timeout_s: float, goes_on: GoesOn = always
-    ) -> Renewal:
+        self, ticket: Ticket, beat: contracts.Heartbeat, timeout_s: float, goes_on: GoesOn = always
+    ) -> contracts.Renewal:
         """Renew the lease."""
         call = _for(ticket, "heartbeat", beat.model_dump_json(), whole_s=timeout_s)
-        return self._read(self._send(call, goes_on), Renewal)
+        return self._read(self._send(call, goes_on), contracts.Renewal)
 
     def post_result(self, ticket: Ticket, body: bytes, goes_on: GoesOn = always) -> None:
         """Deliver a result; returns once the service has it for good."""

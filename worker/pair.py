@@ -14,8 +14,7 @@ from pathlib import Path
 from benchmarks import contracts
 from benchmarks.diagnosis import paired
 from benchmarks.diagnosis.merge import merge
-from worker.ahead import SIDES, Ahead, Tasks
-from worker.alone import Alone, goes_on, with_conditions
+from worker import ahead, alone
 from worker.child.process import Child, Task
 from worker.child.workspace import Caches
 from worker.launch import Launch
@@ -42,10 +41,12 @@ class _Seated:
 class Pairs:
     """Measures one pair at a time; what a side does by itself is ``alone``'s."""
 
-    def __init__(self, settings: Settings, alone: Alone, caches: Caches, ahead: Ahead) -> None:
+    def __init__(
+        self, settings: Settings, single: alone.Alone, caches: Caches, begun: ahead.Ahead
+    ) -> None:
         self._settings = settings
-        self._ahead = ahead
-        self._alone = alone
+        self._ahead = begun
+        self._alone = single
         self._caches = caches
 
     def measure(self, launch: Launch) -> Callable[[], contracts.Result]:
@@ -80,7 +81,7 @@ class Pairs:
         """Baseline and contender, each with its own code, folder and compiled code."""
         assert launch.spec.duet is not None
         revisions = launch.spec.duet.baseline, launch.spec.revision
-        return [self._side(launch, *side) for side in zip(SIDES, revisions, strict=True)]
+        return [self._side(launch, *side) for side in zip(ahead.SIDES, revisions, strict=True)]
 
     def _side(self, launch: Launch, name: str, revision: str) -> Launch:
         """One side of a pair, with its own code, folder and compiled code."""
@@ -99,7 +100,7 @@ class Pairs:
         """Run the processes of both sides beside each other, the first one first."""
         watch = sides[0].watch
         station = self._alone.station
-        flags = station.device.await_idle(goes_on(watch))
+        flags = station.device.await_idle(alone.goes_on(watch))
         now_s = time.monotonic()
         until_s = now_s + IN_TURN_SHARE * (sides[0].until_s - now_s)
 
@@ -134,7 +135,7 @@ class Pairs:
                     yield _Seated(tasks, waiting.begin)
                     return
                 held.close()
-            pair = zip(SIDES, socket.socketpair(), strict=True)
+            pair = zip(ahead.SIDES, socket.socketpair(), strict=True)
             ends = {name: held.enter_context(end).fileno() for name, end in pair}
             # Once both run, an end closes when its process ends.
             begun = self._alone.station.begun
@@ -154,7 +155,7 @@ class Pairs:
             tasks.append(replace(self._alone.task(side, part), hidden=(other.folder,)))
         return tasks
 
-    def _tasks_of_next(self, launch: Launch) -> Tasks:
+    def _tasks_of_next(self, launch: Launch) -> ahead.Tasks:
         """Return what makes the tasks of a next pair of the same revisions."""
         duet = launch.spec.duet
         assert duet is not None
@@ -167,7 +168,7 @@ class Pairs:
     def _follows(self, launch: Launch) -> contracts.Result:
         """One side's result, measured by itself though a pair was to be measured in turn."""
         measured, rejected = self._alone.unthrottled(launch)
-        result = merge([with_conditions(measured, rejected, None)])
+        result = merge([alone.with_conditions(measured, rejected, None)])
         return result.model_copy(update={"flags": (*result.flags, paired.ONE_AFTER_THE_OTHER)})
 
 

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Protocol
 
 from benchmarks.contracts import Progress
-from worker.child import containment, process_tree
-from worker.child.process import Child, Ending, Exit, Limits, Task
+from worker.child import containment, process, process_tree
 from worker.child.resource_limits import Allowance, Excess
+from worker.device import state
 from worker.device.nvml import Gauge
-from worker.device.state import LOOK_S, DeviceState
 from worker.device.telemetry import Reading
 from worker.heartbeat import Cause
 from worker.settings import Settings
@@ -77,8 +76,8 @@ class Watch(Protocol):
 class Outcome:
     """The outcome of a child that ended by itself, or was ended for a reason of its own."""
 
-    ending: Ending | Excess
-    left: Exit
+    ending: process.Ending | Excess
+    left: process.Exit
     last: Progress | None
     readings: Sequence[Reading] = ()
 
@@ -99,7 +98,7 @@ class Station:
         self._settings = settings
         self._contained = contained
         self._started = started
-        self.device = DeviceState(settings, gauge, beside)
+        self.device = state.DeviceState(settings, gauge, beside)
         self.survivors: tuple[process_tree.Process, ...] = ()
         """Processes of the last children that did not die; the next job has to wait for them."""
 
@@ -119,10 +118,10 @@ class Station:
 
     def supervise(
         self,
-        task: Task,
+        task: process.Task,
         watch: Watch,
         tell: Tell,
-        begin: Callable[[Task], Child] | None = None,
+        begin: Callable[[process.Task], process.Child] | None = None,
     ) -> Outcome:
         """Run a child to its end; nothing of it is left when this returns or raises.
 
@@ -137,12 +136,12 @@ class Station:
 
     def supervise_together(
         self,
-        tasks: Sequence[Task],
+        tasks: Sequence[process.Task],
         watch: Watch,
         tells: Sequence[Tell],
         folder: Path,
         all_run: Callable[[], None] = lambda: None,
-        begin: Callable[[Task], Child] | None = None,
+        begin: Callable[[process.Task], process.Child] | None = None,
     ) -> list[Outcome]:
         """Run children beside each other, each to its end, in folders below ``folder``.
 
@@ -155,7 +154,7 @@ class Station:
         if cause := watch.cause():
             raise Interrupted(cause)
         with self.device.sampler(len(tasks)) as sampler, ExitStack() as running:
-            children: list[Child] = []
+            children: list[process.Child] = []
             for task in tasks:
                 children.append(running.enter_context((begin or self.begun)(task)))
                 trees = [child.tree for child in children]
@@ -175,7 +174,7 @@ class Station:
             if not isinstance(ending, Cause)
         ]
 
-    def begun(self, task: Task) -> Child:
+    def begun(self, task: process.Task) -> process.Child:
         """A child that has just been started.
 
         Raises:
@@ -183,11 +182,11 @@ class Station:
         """
         tasks = TASKS_PER_PROCESS * task.limits.allowance.processes
         guard = containment.guarded(self._contained, tasks, hidden_from(task, self._settings))
-        return Child(task, guard, uuid.uuid4().hex)
+        return process.Child(task, guard, uuid.uuid4().hex)
 
     def _ended(
-        self, watch: Watch, child: Child, tell: Tell
-    ) -> tuple[Ending | Excess | Cause, Exit]:
+        self, watch: Watch, child: process.Child, tell: Tell
+    ) -> tuple[process.Ending | Excess | Cause, process.Exit]:
         ending = child.watch(watch.cause, tell, watch.hear)
         return ending, self._end(child, ending, watch)
 
@@ -210,31 +209,35 @@ class Station:
             "would measure beside them: see whether the driver is stuck."
         )
 
-    def limits(self, until_s: float) -> Limits:
+    def limits(self, until_s: float) -> process.Limits:
         """Return the limits that the settings set a child, until ``until_s`` on CLOCK_MONOTONIC."""
         chosen = self._settings
         allowance = Allowance(chosen.processes_limit, chosen.temp_limit_b, chosen.disk_reserve_b)
-        return Limits(chosen.silence_s, until_s, chosen.output_limit_b, chosen.tick_s, allowance)
+        return process.Limits(
+            chosen.silence_s, until_s, chosen.output_limit_b, chosen.tick_s, allowance
+        )
 
-    def _end(self, child: Child, ending: Ending | Excess | Cause, watch: Watch) -> Exit:
+    def _end(
+        self, child: process.Child, ending: process.Ending | Excess | Cause, watch: Watch
+    ) -> process.Exit:
         """End the child with all processes, before the job may have another holder."""
         grace_s = self._settings.kill_grace_s
-        if ending is Ending.EXITED:
+        if ending is process.Ending.EXITED:
             grace_s = 0.0
         elif ending in (Cause.ISOLATED, Cause.FENCED):
             grace_s = min(grace_s, watch.left_s() / 2)
         left = child.end(grace_s, self._settings.kill_patience_s)
         if left.survivors:
-            pids = listed(process.pid for process in left.survivors)
+            pids = listed(one.pid for one in left.survivors)
             log.error("Processes %s do not die: the device or its driver is stuck.", pids)
         return left
 
 
 def _in_threads(
-    end: Callable[[Child, Tell], tuple[Ending | Excess | Cause, Exit]],
-    children: Sequence[Child],
+    end: Callable[[process.Child, Tell], tuple[process.Ending | Excess | Cause, process.Exit]],
+    children: Sequence[process.Child],
     tells: Sequence[Tell],
-) -> list[tuple[Ending | Excess | Cause, Exit]]:
+) -> list[tuple[process.Ending | Excess | Cause, process.Exit]]:
     """Watch the first child here and each further one from a thread of its own."""
     with ThreadPoolExecutor(max(1, len(children) - 1), "watch") as threads:
         others = threads.map(end, children[1:], tells[1:])
@@ -260,7 +263,7 @@ class Vacancy:
             if time.monotonic() >= say_at_s:
                 log.error("No job is claimed: processes %s of the last one remain.", listed(mine))
                 say_at_s = time.monotonic() + SAY_AGAIN_S
-            if not self._stop.pause(LOOK_S, goes_on):
+            if not self._stop.pause(state.LOOK_S, goes_on):
                 return False
         return True
 
@@ -271,11 +274,11 @@ class Vacancy:
             pids = listed(holders.foreign)
             log.warning("Processes %s, not this worker's, use its device.", pids)
         self._foreign = holders.foreign
-        survivors = {(process.pid, process.started) for process in self._station.survivors}
+        survivors = {(one.pid, one.started) for one in self._station.survivors}
         return {pid for pid, _ in process_tree.alive(survivors)} | holders.ours
 
 
-def hidden_from(task: Task, settings: Settings) -> containment.Hidden:
+def hidden_from(task: process.Task, settings: Settings) -> containment.Hidden:
     """The files that a child must not see: tokens, keys, undelivered results; without its own
     needs."""
     state_dir = settings.state.resolve()

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from benchmarks.catalog import catalog
 from benchmarks.contracts import Result, Status, Verdict
 from benchmarks.contracts.canary import PRODUCTS
-from benchmarks.diagnosis import loader_processes, peaks
+from benchmarks.diagnosis import loader_processes, peaks, suggestions
 from benchmarks.diagnosis.roofline import Ceilings
 from benchmarks.diagnosis.room import make_room
-from benchmarks.diagnosis.suggestions import MOST, Neighbour, Place, suggest
 from benchmarks.diagnosis.verdict import diagnose
 
 
@@ -22,7 +21,7 @@ def concluded(result: Result) -> Result:
     return _with_suggestions(result, diagnose(result.replicates, ceilings_of(result)))
 
 
-def advised(result: Result, neighbours: Sequence[Neighbour]) -> Result:
+def advised(result: Result, neighbours: Sequence[suggestions.Neighbour]) -> Result:
     """``result`` with suggestions from ``neighbours``: cases of its workload, revision and
     hardware.
 
@@ -39,13 +38,14 @@ def advised(result: Result, neighbours: Sequence[Neighbour]) -> Result:
 
 
 def _with_suggestions(
-    result: Result, verdict: Verdict, neighbours: Sequence[Neighbour] = ()
+    result: Result, verdict: Verdict, neighbours: Sequence[suggestions.Neighbour] = ()
 ) -> Result:
     """``result`` with what may make it faster, and behind that what makes room if it is short."""
     place = place_of(result)
     rooms = make_room(result, place)
-    faster = [one for one in suggest(result.case, verdict, place, neighbours) if one not in rooms]
-    update = {"suggestions": (*faster[: MOST - len(rooms)], *rooms)}
+    every = suggestions.suggest(result.case, verdict, place, neighbours)
+    faster = [one for one in every if one not in rooms]
+    update = {"suggestions": (*faster[: suggestions.MOST - len(rooms)], *rooms)}
     return result.model_copy(update={"verdict": verdict.model_copy(update=update)})
 
 
@@ -69,11 +69,11 @@ def ceilings(facts: Mapping[str, str], readings: Mapping[str, float]) -> Ceiling
     return Ceilings(bandwidth, products) if bandwidth and products else None
 
 
-def place_of(result: Result) -> Place:
+def place_of(result: Result) -> suggestions.Place:
     """Return the place where ``result`` was measured."""
     facts = result.environment.facts
     forecast = loader_processes.of_case(result.replicates)
-    return Place(
+    return suggestions.Place(
         facts.get("hw.device"),
         _cpus(facts.get("hw.cpu.usable", "")),
         _capability(facts.get("hw.gpu.capability", "")),

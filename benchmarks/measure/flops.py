@@ -19,16 +19,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
-from benchmarks import contracts, workload_module
+from benchmarks import contracts, workload, workload_module
 from benchmarks.catalog import catalog
-from benchmarks.catalog.catalog import Refused
-from benchmarks.data.cache import keep, kept_file
+from benchmarks.data import cache
 from benchmarks.diagnosis import peaks
 from benchmarks.diagnosis.efficiency import counted
-from benchmarks.diagnosis.peaks import Peak
 from benchmarks.measure import batch_source, flags, parity_check
 from benchmarks.measure.trainer import Trainer
-from benchmarks.workload import Batch, Context, Recipe
 
 KEPT = 2
 """Counts the changes of what is kept of a step's work."""
@@ -62,9 +59,9 @@ class CountedOperation:
 def efficiency(
     case: contracts.Case,
     batch: int,
-    context: Context,
+    context: workload.Context,
     facts: Mapping[str, str],
-    build: Callable[[contracts.Case, Context], Recipe],
+    build: Callable[[contracts.Case, workload.Context], workload.Recipe],
 ) -> contracts.Efficiency:
     """Return the efficiency of ``case`` without timings; its work is counted once and kept.
 
@@ -81,15 +78,15 @@ def efficiency(
 def _kept(
     case: contracts.Case,
     batch: int,
-    context: Context,
+    context: workload.Context,
     facts: Mapping[str, str],
-    build: Callable[[contracts.Case, Context], Recipe],
+    build: Callable[[contracts.Case, workload.Context], workload.Recipe],
 ) -> contracts.Work:
     eager, row = parity_check.base_of(case), peaks.match(facts)
     own = {name: value for name, value in case.axes.items() if name == "kernel"}
     eagerly = eager.model_dump(mode="json")
     key = [KEPT, eagerly, batch, parity_check.depends(facts), repr(row), *own.values()]
-    path = kept_file(context.cache / "work", key)
+    path = cache.kept_file(context.cache / "work", key)
     with suppress(OSError, ValueError):
         return contracts.Work.model_validate_json(path.read_bytes())
     peak = None if row is None else (row, peaks.dtype(facts))
@@ -97,22 +94,24 @@ def _kept(
     if own:
         fused = eager.model_copy(update={"axes": {**eager.axes, **own}})
         work = _with_kernel(work, _counted(fused, batch, context, build, peak))
-    keep(path, work.model_dump_json().encode())
+    cache.keep(path, work.model_dump_json().encode())
     return work
 
 
 def _counted(
     eager: contracts.Case,
     batch: int,
-    context: Context,
-    build: Callable[[contracts.Case, Context], Recipe],
-    peak: tuple[Peak, str] | None,
+    context: workload.Context,
+    build: Callable[[contracts.Case, workload.Context], workload.Recipe],
+    peak: tuple[peaks.Peak, str] | None,
 ) -> contracts.Work:
     parity_check.free(context.device)
     # Few samples of two sizes: nothing for cuDNN to try its algorithms on.
     recipe = replace(build(eager, context), batch=batch, cudnn_benchmark=False)
     if recipe.cycle > 1:
-        raise Refused("samples of different lengths have different work, and padding is none.")
+        raise catalog.Refused(
+            "samples of different lengths have different work, and padding is none."
+        )
     flags.put_in_force(recipe)
     module = workload_module.load(eager.workload)
     size = catalog.sizes(eager, module.entry)
@@ -133,7 +132,10 @@ def _with_kernel(eager: contracts.Work, own: contracts.Work) -> contracts.Work:
 
 
 def count(
-    trainer: Trainer, batch: Batch, flops: float | None = None, peak: tuple[Peak, str] | None = None
+    trainer: Trainer,
+    batch: workload.Batch,
+    flops: float | None = None,
+    peak: tuple[peaks.Peak, str] | None = None,
 ) -> contracts.Work:
     """Count the step of a ``trainer`` that is eager, without checkpointing; its weights become
     useless.
@@ -155,13 +157,13 @@ def count(
     )
 
 
-def _flops(trainer: Trainer, batch: Batch) -> float:
+def _flops(trainer: Trainer, batch: workload.Batch) -> float:
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         _forward_and_backward(trainer, batch)
     return float(counter.get_total_flops())
 
 
-def _forward_and_backward(trainer: Trainer, batch: Batch) -> None:
+def _forward_and_backward(trainer: Trainer, batch: workload.Batch) -> None:
     recipe = trainer.recipe
     with torch.autocast(
         trainer.device.type, dtype=recipe.autocast, enabled=recipe.autocast is not None
@@ -171,7 +173,7 @@ def _forward_and_backward(trainer: Trainer, batch: Batch) -> None:
     trainer.model.zero_grad(set_to_none=True)
 
 
-def _of_a_step(trainer: Trainer, batch: Batch) -> list[CountedOperation] | None:
+def _of_a_step(trainer: Trainer, batch: workload.Batch) -> list[CountedOperation] | None:
     """Count the operations of a step at the recipe's batch; None if samples change which there are.
 
     The update is not among them.
@@ -187,7 +189,7 @@ def _of_a_step(trainer: Trainer, batch: Batch) -> list[CountedOperation] | None:
 
 
 def _roof_s(
-    whole: Sequence[CountedOperation], update: float, row: Peak, dtype: str
+    whole: Sequence[CountedOperation], update: float, row: peaks.Peak, dtype: str
 ) -> float | None:
     """Least seconds of a step: each operation's larger one of arithmetic and traffic."""
     if dtype not in row.flop_per_s:
@@ -223,7 +225,7 @@ def update_b(trainer: Trainer) -> float:
     return moved
 
 
-def _operations(trainer: Trainer, batch: Batch) -> Iterator[CountedOperation]:
+def _operations(trainer: Trainer, batch: workload.Batch) -> Iterator[CountedOperation]:
     with _Notebook() as notes:
         _forward_and_backward(trainer, batch)
     yield from notes.operations

@@ -24,8 +24,7 @@ from torch import nn
 from benchmarks import contracts, workload
 from benchmarks.catalog import catalog
 from benchmarks.data.cache import keep, kept_file
-from benchmarks.diagnosis import loss_curves
-from benchmarks.diagnosis.parity import FEED, Trajectory
+from benchmarks.diagnosis import loss_curves, parity
 from benchmarks.measure import batch_source, failures, flags, graphs, parity_check
 from benchmarks.measure.trainer import Trainer
 from benchmarks.measure.trajectory import Shelf, TooSlow, settle
@@ -118,7 +117,7 @@ class LongRun:
 
     def _cases(self, seeds: range, size: Size) -> list[Losses]:
         """Losses of the case by seed."""
-        axes = {name: value for name, value in self.case.axes.items() if name not in FEED}
+        axes = {name: value for name, value in self.case.axes.items() if name not in parity.FEED}
         case = self.case.model_copy(update={"axes": axes})
         trainer = self._trainer(case, size.batch, self.trainer)
         self._until_s = time.perf_counter() + PATIENCE * LIMIT_S
@@ -137,7 +136,7 @@ class LongRun:
         with parity_check.deterministic():
             losses = [self._losses(trainer, seed, size) for seed in seeds]
         for key, run in zip(keys, losses, strict=True):
-            shelf.keep(key, Trajectory(run))
+            shelf.keep(key, parity.Trajectory(run))
         return losses
 
     def _key(self, seed: int, size: Size) -> str:

@@ -18,8 +18,7 @@ from pathlib import Path
 from torch import Tensor
 
 from benchmarks import contracts
-from benchmarks.diagnosis import sanity
-from benchmarks.diagnosis.paired import BUSY_WHILE_WAITING, SHORT_OF_MEMORY
+from benchmarks.diagnosis import paired, sanity
 from benchmarks.diagnosis.verdict import HOST_SYNC
 from benchmarks.measure import (
     batch_source,
@@ -183,9 +182,9 @@ class Passes:
         if sanity.lost(scale, self._trainer.scale, sum(turn.steps for turn in turns)):
             self._flags.append(f"turns.{sanity.DISCARDED}")
         if conditions.allocator_retries(self._device) > retries:
-            self._flags.append(SHORT_OF_MEMORY)
+            self._flags.append(paired.SHORT_OF_MEMORY)
         if baton.busy_while_waiting:
-            self._flags.append(BUSY_WHILE_WAITING)
+            self._flags.append(paired.BUSY_WHILE_WAITING)
         peak_b, _ = conditions.peak_memory(self._device)
         return Side(tuple(turns), peak_b, tuple(self._flags))
 

@@ -18,8 +18,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.profiler import record_function
 
+from benchmarks import contracts
 from benchmarks.catalog.catalog import Refused
-from benchmarks.contracts import GangRank, GangTrace, RankTimes, Window
 from benchmarks.measure import loop
 from benchmarks.measure.profile import collectives, recording, timeline
 from benchmarks.measure.sm_clock import SpanClock
@@ -71,7 +71,7 @@ class Solo:
         self,
         trainer: Trainer,  # noqa: ARG002 - of a gang
         feed: Iterator[Sequence[Tensor]],  # noqa: ARG002
-    ) -> GangTrace | None:
+    ) -> contracts.GangTrace | None:
         """Profile a few steps on each rank; None without ranks."""
         return None
 
@@ -102,20 +102,24 @@ class _Blocks:
         self.own.append([(sum(times.step), sum(times.stall)) for times, _ in block])
         return slowest
 
-    def ranks(self) -> tuple[RankTimes, ...]:
+    def ranks(self) -> tuple[contracts.RankTimes, ...]:
         """Each rank's own times, means over all steps."""
         steps = len(self.times.step)
         sums = (
             [sum(kind) / steps for kind in zip(*one, strict=True)]
             for one in zip(*self.own, strict=True)
         )
-        return tuple(RankTimes(step_s=step, stall_s=max(0.0, stall)) for step, stall in sums)
+        return tuple(
+            contracts.RankTimes(step_s=step, stall_s=max(0.0, stall)) for step, stall in sums
+        )
 
 
 class Gang(Solo):
     """One rank among others."""
 
-    def __init__(self, place: GangRank, device: torch.device, passed: Callable[[], None]) -> None:
+    def __init__(
+        self, place: contracts.GangRank, device: torch.device, passed: Callable[[], None]
+    ) -> None:
         """Wait for all ranks. ``passed`` counts the places where they meet."""
         self.rank, self._world, self._passed = place.rank, place.world, passed
         own = device if device.type == "cuda" else None
@@ -174,7 +178,7 @@ class Gang(Solo):
         trainer.exchanges = True
         return (seconds[True] - seconds[False]) / (2 * ACCOUNT_TURNS * block_steps)
 
-    def traced(self, trainer: Trainer, feed: Iterator[Sequence[Tensor]]) -> GangTrace:
+    def traced(self, trainer: Trainer, feed: Iterator[Sequence[Tensor]]) -> contracts.GangTrace:
         """Profile a few steps on each rank, with ddp also without exchange; absent with its reason
         if a trace cannot be read."""
         gang = self._events(trainer, feed)
@@ -234,7 +238,7 @@ class Gang(Solo):
         compiles = [one.compile_s for one in timed if one.compile_s is not None]
         return loop.TimedPass(
             times=blocks.times,
-            window=Window(start_s=timed[0].window.start_s, end_s=timed[-1].window.end_s),
+            window=contracts.Window(start_s=timed[0].window.start_s, end_s=timed[-1].window.end_s),
             wall_s=blocks.wall_s,
             cpu_pressure=statistics.fmean(pressures) if pressures else None,
             loss=statistics.fmean(self._of_all(timed[-1].loss if trainer.knows_loss else None)),

@@ -10,11 +10,9 @@ from cli import follow_bisection, interrupts, options, parse_case
 from cli.bisected_range import subject_of
 from cli.client import ServiceClient, read
 from cli.exits import Exit, Stop
+from cli.output import lines
 from cli.output.console import Console
-from cli.output.lines import remark, say
-from service.schemas.bisections import BisectionStage, BisectionView
-from service.wording.bisected import noun_of
-from service.wording.formats import counted
+from service.schemas.bisections import BisectionView
 
 What = Annotated[
     str,
@@ -77,25 +75,22 @@ def bisect(
             begun = client.send_text("POST", "bisections", body=request)
             text = _followed(client, read(BisectionView, begun))
     view = read(BisectionView, text)
-    say(text) if as_json else _print(view, url)
+    lines.say(text) if as_json else _print(view, url)
     raise typer.Exit(Exit.OK if cancel else follow_bisection.exit_of(view))
 
 
 def _followed(client: ServiceClient, begun: BisectionView) -> str:
     interrupts.as_ctrl_c()
-    listed = begun.stage is not BisectionStage.COMMITS
-    count = counted(len(begun.commits) - 1, noun_of(begun.good))
-    what = count if listed else f"{begun.good}..{begun.bad}"
-    remark(f"Bisecting {what}: {client.url}{begun.page}")
+    lines.remark(f"Bisecting {follow_bisection.range_words(begun)}: {client.url}{begun.page}")
     try:
         return follow_bisection.until_ended(client, begun, Console(stderr=True))
     except KeyboardInterrupt:
         again = f"throughline bisect {begun.id} --url {client.url}"
-        remark(f"It goes on. Follow it: {again} --follow; end it: {again} --cancel")
+        lines.remark(f"It goes on. Follow it: {again} --follow; end it: {again} --cancel")
         raise
 
 
 def _print(view: BisectionView, url: str) -> None:
     for line in (view.sentence, view.note, f"{url.rstrip('/')}{view.page}"):
         if line:
-            say(line)
+            lines.say(line)

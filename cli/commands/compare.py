@@ -13,12 +13,10 @@ from rich.text import Text
 
 from benchmarks.contracts import Result
 from benchmarks.diagnosis import kernel_changes
-from cli import options, revision
+from cli import exits, options, revision
 from cli.client import ServiceClient, read
-from cli.exits import Away, Exit, Stop
 from cli.output import console as output
-from cli.output import kernel_table
-from cli.output.lines import remark, say
+from cli.output import kernel_table, lines
 from service.schemas import series
 from service.wording import formats
 
@@ -50,7 +48,7 @@ def compare(
     """
     shown_as = output.chosen(markdown=markdown, as_json=as_json)
     if kernels and shown_as is not output.OutputFormat.TABLE:
-        raise Stop("--kernels is shown as a table only.")
+        raise exits.Stop("--kernels is shown as a table only.")
     with ServiceClient(url) as client:
         text, compared = _comparison(client, (base, contender), suite, project, metric)
         if shown_as is output.OutputFormat.MARKDOWN:
@@ -63,7 +61,7 @@ def compare(
             full = kernel_changes.of_full(before, after)
             kernel_table.show(case, before.profile, after.profile, output.paper(), full)
     else:
-        say(text.rstrip("\n"))
+        lines.say(text.rstrip("\n"))
     raise typer.Exit(outcome(compared.changes))
 
 
@@ -105,9 +103,9 @@ def _comparison(
     names."""
     try:
         text = client.comparison(*names, suite, project, metric)
-    except Away:
+    except exits.Away:
         raise
-    except Stop:
+    except exits.Stop:
         commits = [revision.commit_named(name, Path.cwd()) or name for name in names]
         if commits == [*names]:
             raise
@@ -115,19 +113,21 @@ def _comparison(
     return text, read(series.Changes, text)
 
 
-def outcome(changes: Sequence[series.RevisionChange]) -> Exit:
+def outcome(changes: Sequence[series.RevisionChange]) -> exits.Exit:
     """Print how many cases are unclear, undecided or missing, and return the exit code."""
     verdicts = Counter(change.verdict for change in changes)
     undecided = sum(change.undecided for change in changes)
     if unclear := verdicts[series.ChangeVerdict.UNCLEAR] - undecided:
-        remark(f"Not clear: {unclear} of {len(changes)} cases; the notes say why.")
+        lines.remark(f"Not clear: {unclear} of {len(changes)} cases; the notes say why.")
     if undecided:
-        remark(f"Not decided: {undecided} of {len(changes)} cases; the notes say what it takes.")
+        lines.remark(
+            f"Not decided: {undecided} of {len(changes)} cases; the notes say what it takes."
+        )
     if missing := verdicts[series.ChangeVerdict.MISSING]:
-        remark(f"Not compared: {missing} of {len(changes)} cases lack a result.")
+        lines.remark(f"Not compared: {missing} of {len(changes)} cases lack a result.")
     if verdicts[series.ChangeVerdict.SLOWER]:
-        return Exit.FAILED
-    return Exit.TIMEOUT if missing or undecided or not changes else Exit.OK
+        return exits.Exit.FAILED
+    return exits.Exit.TIMEOUT if missing or undecided or not changes else exits.Exit.OK
 
 
 def show(

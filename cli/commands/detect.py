@@ -11,8 +11,7 @@ import orjson
 import typer
 
 from benchmarks.contracts import Direction
-from cli import detect_input, detect_together
-from cli.detect_order import disorder, repeated
+from cli import detect_input, detect_order, detect_together
 from cli.exits import Exit, Stop
 from cli.output.lines import remark
 from service.analysis.detection import alarms as detection_alarms
@@ -177,14 +176,14 @@ def _history(line: detect_input.HistoryLine) -> History:
         if len(line.revisions) != len(line.values):
             counts = f"{len(line.revisions)} revisions for {len(line.values)} values"
             raise Refused(f"There are {counts}.")
-        problem = disorder(line.revisions)
+        problem = detect_order.disorder(line.revisions)
         if problem:
             raise Refused(problem)
     return History.of(line.numbers, line.direction, line.groups)
 
 
 def _warnings(read: detect_input.Read) -> tuple[str, ...]:
-    warning = repeated(read.line.revisions or [])
+    warning = detect_order.repeated(read.line.revisions or [])
     return (*read.unread, warning) if warning else read.unread
 
 

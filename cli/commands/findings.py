@@ -11,7 +11,7 @@ import typer
 from cli import account, options
 from cli.client import ServiceClient, read
 from cli.exits import Stop
-from cli.output.console import ROOMY, Console, paper, table
+from cli.output.console import paper, table
 from cli.output.lines import say
 from service.schemas import findings as schemas
 from service.schemas.bisections import BisectionSummary
@@ -159,7 +159,7 @@ def _by(actor: str | None, version: int | None) -> dict[str, object]:
 
 def _print_list(items: Sequence[schemas.FindingSummary], none: str) -> None:
     console = paper()
-    wide = console.width >= ROOMY
+    wide = console.is_roomy
     more = ("kind", "effect", "owner", "opened") if wide else ()
     drawn = table("finding", "state", *more, "what", whole=("finding", "state", "effect"))
     now = datetime.now(UTC)
@@ -174,20 +174,19 @@ def _show(text: str, bisections: Sequence[BisectionSummary] = (), *, as_json: bo
     if as_json:
         say(text)
         return
-    console = Console(highlight=False)
+    console = paper()
     for name, fact in _facts(finding.summary):
         if fact:
-            console.print(f"{name:<10} {fact}", soft_wrap=True)
+            console.say(f"{name:<10} {fact}")
     for bisection in bisections:
-        console.print(f"{'bisected':<10} {bisection.sentence}", soft_wrap=True)
+        console.say(f"{'bisected':<10} {bisection.sentence}")
     for one in finding.series:
-        console.print(f"{'series':<10} {_moved(one)}", soft_wrap=True)
+        console.say(f"{'series':<10} {_moved(one)}")
     for failed in finding.failed:
-        console.print(f"{'case':<10} {_failed(failed)}", soft_wrap=True)
+        console.say(f"{'case':<10} {_failed(failed)}")
     for event in finding.events:
         detail = f": {event.detail}" if event.detail else ""
-        line = f"{formats.moment(event.at)}  {event.actor}  {_plain(event.action)}{detail}"
-        console.print(line, soft_wrap=True)
+        console.say(f"{formats.moment(event.at)}  {event.actor}  {_plain(event.action)}{detail}")
 
 
 def _facts(one: schemas.FindingSummary) -> tuple[tuple[str, str], ...]:

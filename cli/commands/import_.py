@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli import foreign_points, options
+from cli import exits, foreign_points, options
 from cli.client import ServiceClient
-from cli.exits import Exit, Stop
-from cli.output.console import paper, table
-from cli.output.lines import remark, say
+from cli.output import console, lines
 from cli.revision import Version
 from cli.staging import Staging
 from service.schemas.measured_elsewhere import ForeignPoint
@@ -61,7 +59,7 @@ def import_(
         with ServiceClient(url) as client:
             for name, points in by_source.items():
                 new = foreign_points.send(client, name, project, points)
-                say(f"{name}: {new:,} new and {points.count - new:,} known points.")
+                lines.say(f"{name}: {new:,} new and {points.count - new:,} known points.")
 
 
 def _begun(path: Path, format_name: str | None) -> Reading:
@@ -79,25 +77,25 @@ def _stage(points: Staging, reading: Reading, path: Path, revision: str | None) 
             for point in _with_revision(reading.points, revision):
                 points.add(point)
     except sqlite3.OperationalError as error:
-        raise Stop(
+        raise exits.Stop(
             f"The points do not fit into the folder for temporary files ({error}): set TMPDIR."
         ) from error
     count, nameless = points.count - before, points.nameless - nameless
     _tell(reading, path, count)
     if nameless:
-        raise Stop(
+        raise exits.Stop(
             f"{nameless:,} of {words.counted(count, 'point')} name no commit: say which one "
             "with --revision, or --revision HEAD for the one checked out here.",
-            Exit.USAGE,
+            exits.Exit.USAGE,
         )
 
 
 def _tell(one: Reading, path: Path, count: int) -> None:
-    remark(f"{path}: {words.counted(count, 'point')} of {one.format}.")
+    lines.remark(f"{path}: {words.counted(count, 'point')} of {one.format}.")
     if one.losses:
-        remark(f"{one.format} does not say: {', '.join(one.losses)}.")
+        lines.remark(f"{one.format} does not say: {', '.join(one.losses)}.")
     for note in one.notes:
-        remark(f"Note: {note}.")
+        lines.remark(f"Note: {note}.")
 
 
 def _with_revision(points: Iterable[ForeignPoint], revision: str | None) -> Iterator[ForeignPoint]:
@@ -111,10 +109,12 @@ def _with_revision(points: Iterable[ForeignPoint], revision: str | None) -> Iter
 
 
 def _print(by_source: dict[str, Staging]) -> None:
-    drawn = table("source", "benchmark", "metric", "points", "commits", right=["points", "commits"])
+    drawn = console.table(
+        "source", "benchmark", "metric", "points", "commits", right=["points", "commits"]
+    )
     for name, points in by_source.items():
         for benchmark, metric, number, commits in points.benchmarks():
             drawn.add_row(name, benchmark, metric, f"{number:,}", f"{commits:,}")
-    paper().print(drawn)
+    console.paper().print(drawn)
     total = sum(points.count for points in by_source.values())
-    say(f"{words.counted(total, 'point')} would be imported; nothing was sent.")
+    lines.say(f"{words.counted(total, 'point')} would be imported; nothing was sent.")

@@ -11,7 +11,7 @@ import typer
 from benchmarks.contracts import JobState, needed_gpus
 from cli import options
 from cli.client import ServiceClient
-from cli.output.console import ROOMY, Console, paper, table
+from cli.output.console import Console, paper, table
 from cli.output.lines import say
 from service.schemas.jobs import JobView, WorkerView
 from service.wording import formats, waiting
@@ -63,7 +63,7 @@ def cancel(
 
 def _print_list(jobs: Sequence[JobView]) -> None:
     console = paper()
-    more = ("revision", "submitted", "reason") if console.width >= ROOMY else ()
+    more = ("revision", "submitted", "reason") if console.is_roomy else ()
     drawn = table("job", "state", "case", *more, whole=("job", "state"))
     now = datetime.now(UTC)
     for job in jobs:

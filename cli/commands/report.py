@@ -14,9 +14,8 @@ from cli import options, watch
 from cli.client import ServiceClient, read
 from cli.commands import compare
 from cli.exits import Exit, Stop
-from cli.output import progress, result_table
+from cli.output import lines, progress, result_table
 from cli.output.console import Console, OutputFormat, chosen, paper
-from cli.output.lines import remark, say
 from service.schemas.jobs import SubmissionView
 from service.schemas.nights import NightReport
 from service.schemas.reports import Report
@@ -82,7 +81,7 @@ def report(
     if shown_as is OutputFormat.TABLE:
         show(text)
     else:
-        say(text.rstrip("\n"))
+        lines.say(text.rstrip("\n"))
     code = outcome(submitted)
     if against is not None:
         compared = compare.outcome(read(Report, document).changes)
@@ -95,7 +94,7 @@ def _show_night(url: str, night: str | None, project: str | None, form: NightFor
         document = client.text("nights", night or "newest", project=project)
         address = client.url
     if form is NightForm.JSON:
-        return say(document)
+        return lines.say(document)
     told = words.account(read(NightReport, document))
     match form:
         case NightForm.TEXT:
@@ -106,7 +105,7 @@ def _show_night(url: str, night: str | None, project: str | None, form: NightFor
             said = words.as_html(told, address)
         case NightForm.ATOM:
             said = words.atom([(datetime.now(UTC), told)], address)
-    return say(said.rstrip("\n"))
+    return lines.say(said.rstrip("\n"))
 
 
 def _submission(client: ServiceClient, submission_id: str, wait_s: float) -> SubmissionView:
@@ -143,6 +142,6 @@ def outcome(submission: SubmissionView) -> Exit:
         return Exit.FAILED
     if not submission.finished:
         left = sum(state not in contracts.FINAL_STATES for state in states)
-        remark(f"Not finished: {left} of {len(states)} cases are missing.")
+        lines.remark(f"Not finished: {left} of {len(states)} cases are missing.")
         return Exit.TIMEOUT
     return Exit.OK

@@ -8,14 +8,13 @@ from typing import Annotated
 
 import typer
 
-from cli import foreign_command, foreign_points, interrupts, options
+from cli import exits, foreign_command, foreign_points, interrupts, options
 from cli.client import ServiceClient
 from cli.commands.gate import GateCommand
 from cli.durations import seconds
-from cli.exits import Exit, Stop
 from cli.gate import forms, order
 from cli.gate.run import exit_code
-from cli.output.lines import remark, say
+from cli.output import lines
 from cli.staging import Staging
 
 COMMAND = GateCommand
@@ -76,9 +75,9 @@ def run(
             return
         limit = {"max_regression": max_regression, "margin": margin}
         code = _compare(measuring, against, budget, limit, inconclusive)
-    except Stop as stop:
-        wrong = stop.code is Exit.USAGE
-        raise Stop(stop.sentence, Exit.GATE_USAGE if wrong else stop.code) from stop
+    except exits.Stop as stop:
+        wrong = stop.code is exits.Exit.USAGE
+        raise exits.Stop(stop.sentence, exits.Exit.GATE_USAGE if wrong else stop.code) from stop
     raise typer.Exit(code)
 
 
@@ -98,11 +97,11 @@ def _keep(
         format_name, measured = command.measure(here)
         runs.append(measured)
         if repeat > 1:
-            remark(f"Process {number} of {repeat} has ended.")
+            lines.remark(f"Process {number} of {repeat} has ended.")
     kept = (foreign_points.at_revision(point, version) for point in foreign_command.together(runs))
     with ServiceClient(url) as client, Staging(kept) as points:
         new = foreign_points.send(client, source or format_name, project, points)
-    say(f"{new} new points at {version.revision}, {points.count - new} known.")
+    lines.say(f"{new} new points at {version.revision}, {points.count - new} known.")
 
 
 def _compare(
@@ -116,13 +115,13 @@ def _compare(
     from cli.gate.checkouts import Checkouts
 
     if not against.is_dir():
-        raise Stop(f"{against} is no folder: name a checkout of the baseline.")
+        raise exits.Stop(f"{against} is no folder: name a checkout of the baseline.")
     policy = order.checked({"rules": [{"limits": [limit]}]}, "The limit")
     shares = policy["rules"][0]["limits"][0]
     checkouts = Checkouts(command, against.resolve(), Path.cwd(), **shares)
     decision = checkouts.decide(seconds(budget))
     if checkouts.added:
-        remark(f"New here, and compared with nothing: {', '.join(checkouts.added)}.")
+        lines.remark(f"New here, and compared with nothing: {', '.join(checkouts.added)}.")
     baseline, contender = checkouts.revisions
     told = forms.tally(decision, one_revision=baseline == contender)
     text = forms.as_text(decision, f"{decision.outcome.value.upper()}: {told}")

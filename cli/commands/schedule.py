@@ -9,7 +9,7 @@ import typer
 
 from cli import durations, options, parse_case
 from cli.client import ServiceClient
-from cli.output.console import ROOMY, paper, table
+from cli.output.console import paper, table
 from cli.output.lines import say
 from service.schemas.jobs import ScheduleView
 from service.wording import formats
@@ -115,7 +115,7 @@ def fire(
 def _print(schedules: Sequence[ScheduleView]) -> None:
     console = paper()
     lines = [_cells(schedule) for schedule in schedules]
-    headings = list(_ROOMY if console.width >= ROOMY else _NARROW)
+    headings = list(_ROOMY if console.is_roomy else _NARROW)
     if "project" in headings and not any(schedule.project for schedule in schedules):
         headings.remove("project")
     if "explores" in headings and not any(schedule.explore_s for schedule in schedules):

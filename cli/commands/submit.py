@@ -16,9 +16,8 @@ from cli.client import ServiceClient
 from cli.commands import report
 from cli.commit_range import UNASKED, commits_of
 from cli.exits import Stop
-from cli.output import progress
+from cli.output import lines, progress
 from cli.output.console import Console
-from cli.output.lines import remark, say
 from cli.revision import Version, given_or_checked_out
 from cli.submit_commits import submit_each
 from service.schemas import jobs
@@ -111,7 +110,7 @@ def submit(
     with ServiceClient(url) as client:
         submitted = client.submit(request, idempotency_key)
         for sentence in _remarks(client, request, submitted, tier):
-            remark(sentence)
+            lines.remark(sentence)
         if not follows:
             _print_submission(submitted, url, as_json=as_json)
             return
@@ -152,13 +151,13 @@ def _submit_range(
         for submitted in submit_each(client, requests, again=again):
             made.append(submitted)
             if not as_json:
-                say(_submission_line(submitted))
+                lines.say(_submission_line(submitted))
         if made:
             for sentence in _remarks(client, requests[0], made[0], tier):
-                remark(f"Each of them: {sentence}" if len(made) > 1 else sentence)
+                lines.remark(f"Each of them: {sentence}" if len(made) > 1 else sentence)
     if as_json:
-        say(f"[{','.join(submitted.model_dump_json() for submitted in made)}]")
-    remark(f"{len(made)} of {formats.counted(len(requests), 'commit')} submitted.")
+        lines.say(f"[{','.join(submitted.model_dump_json() for submitted in made)}]")
+    lines.remark(f"{len(made)} of {formats.counted(len(requests), 'commit')} submitted.")
 
 
 def _request(
@@ -200,10 +199,10 @@ def _lacking(client: ServiceClient, requires: Mapping[str, str], now: datetime) 
 
 def _print_submission(submission: jobs.SubmissionView, url: str, *, as_json: bool) -> None:
     if as_json:
-        say(submission.model_dump_json())
+        lines.say(submission.model_dump_json())
         return
-    say(_submission_line(submission))
-    say(f"Results, as they come: throughline report {submission.id} --url {url}")
+    lines.say(_submission_line(submission))
+    lines.say(f"Results, as they come: throughline report {submission.id} --url {url}")
 
 
 def _submission_line(submission: jobs.SubmissionView) -> str:
@@ -215,7 +214,7 @@ def _print_results(
     submission: jobs.SubmissionView, text: str, url: str, *, trace: bool, as_json: bool
 ) -> None:
     if as_json:
-        say(text)
+        lines.say(text)
     else:
         report.show(text)
     if trace:
@@ -226,7 +225,7 @@ def _followed(
     client: ServiceClient, submission: jobs.SubmissionView, timeout_s: float | None
 ) -> jobs.SubmissionView:
     again = f"throughline report {submission.id} --wait --url {client.url}"
-    remark(f"Submission {submission.id} (again: {again}).")
+    lines.remark(f"Submission {submission.id} (again: {again}).")
     view = progress.view(Console(stderr=True))
     return watch.follow(client, submission, view, timeout_s=timeout_s)
 
@@ -235,4 +234,4 @@ def _print_traces(submission: jobs.SubmissionView, url: str) -> None:
     for job in submission.jobs:
         if job.result_id and job.replicate == 1:
             fetch = f"throughline trace {job.result_id} --url {url}"
-            remark(f"Trace of {job.case.key}: {fetch}")
+            lines.remark(f"Trace of {job.case.key}: {fetch}")

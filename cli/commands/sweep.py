@@ -14,7 +14,7 @@ from benchmarks import contracts
 from benchmarks.catalog import precision_tiers
 from cli import interrupts, options, parse_case
 from cli.exits import Exit, Stop
-from cli.local.measure import LocalRunner, read_protocol, set_up
+from cli.local import measure
 from cli.output import sweep_page, sweep_report
 from cli.output.console import paper
 from cli.output.lines import say
@@ -60,12 +60,12 @@ def sweep(
         value: parse_case.case(name, [*(settings or []), f"{axis}={value}"], size)
         for value in values
     }
-    timing = read_protocol(protocol, precision_tiers.timed(tier))
+    timing = measure.read_protocol(protocol, precision_tiers.timed(tier))
     if html is not None:
         sweep_page.check(html)
     interrupts.as_ctrl_c()
-    with set_up(name, device, data_root) as runner:
-        made = measure(runner, axis, cases, timing)
+    with measure.set_up(name, device, data_root) as runner:
+        made = measure_each(runner, axis, cases, timing)
     if as_json:
         say(json.dumps(made.document()))
     else:
@@ -85,8 +85,8 @@ def _values(over: str) -> tuple[str, list[str]]:
     return axis, values
 
 
-def measure(
-    runner: LocalRunner,
+def measure_each(
+    runner: measure.LocalRunner,
     axis: str,
     cases: Mapping[str, contracts.Case],
     protocol: contracts.Protocol,

@@ -18,8 +18,7 @@ from cli import durations, options
 from cli.database import opened
 from cli.exits import Stop
 from cli.local import local_token
-from cli.output import console
-from cli.output.lines import remark, say
+from cli.output import console, lines
 from service.auth import audit, permissions, sign_in_link, signing_key, token_format, token_store
 from service.auth import enrolment as enrolments
 from service.auth.principal import Principal
@@ -150,10 +149,10 @@ def enrolment(
         made = enrolments.create(desk.session, desk.key, request, desk.now, None)
         desk.note("enrolment", made.id)
     if as_json:
-        say(made.model_dump_json())
+        lines.say(made.model_dump_json())
         return
-    say(made.code)
-    remark(
+    lines.say(made.code)
+    lines.remark(
         f"Good once, until {formats.moment(made.expires_at)}. On the machine of the worker: "
         "throughline worker enroll CODE --url ..."
     )
@@ -179,9 +178,9 @@ def sign_in(
     if len(local) > 1:
         raise Stop(f"Services of {state_dir} answer at {', '.join(local)}: choose one with --url.")
     address = url or "".join(local) or options.DEFAULT_URL
-    say(local_token.link(Settings(state_dir=state_dir), address.rstrip("/")))
+    lines.say(local_token.link(Settings(state_dir=state_dir), address.rstrip("/")))
     lasts = formats.duration(sign_in_link.LASTS.total_seconds())
-    remark(f"Good once, within {lasts}. Whoever opens it first is signed in.")
+    lines.remark(f"Good once, within {lasts}. Whoever opens it first is signed in.")
 
 
 @app.command("list")
@@ -195,7 +194,7 @@ def list_tokens(
     with _desk(database, state_dir) as desk:
         tokens = token_store.every(desk.session, desk.now)
     if as_json:
-        say(f"[{','.join(token.model_dump_json() for token in tokens)}]")
+        lines.say(f"[{','.join(token.model_dump_json() for token in tokens)}]")
         return
     bound = any(token.project for token in tokens)
     owner = ("project",) if bound else ()
@@ -237,7 +236,7 @@ def revoke(
     with _desk(database, state_dir) as desk:
         revoked = token_store.revoke(desk.session, token_id, desk.now)
         desk.note("revoke", token_id)
-    say(f"The token {revoked.id} ({revoked.kind} {revoked.name}) is revoked.")
+    lines.say(f"The token {revoked.id} ({revoked.kind} {revoked.name}) is revoked.")
 
 
 @contextmanager
@@ -250,11 +249,11 @@ def _named(option: str, value: str | None) -> Iterator[None]:
 
 def _print(made: NewToken, *, as_json: bool) -> None:
     if as_json:
-        say(made.model_dump_json())
+        lines.say(made.model_dump_json())
         return
-    say(made.token)
+    lines.say(made.token)
     bound = f" and the project {made.project}" if made.project else ""
-    remark(
+    lines.remark(
         f"Keep it: it is not shown again. It is the token {made.id}, of the kind {made.kind}, "
         f"for {made.name}{bound}. Give it as THROUGHLINE_TOKEN, or in the header Authorization: "
         "Bearer."

@@ -12,10 +12,9 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 
 from benchmarks.contracts import Revision
-from cli import options
+from cli import exits, options
 from cli.client import ServiceClient
-from cli.exits import Exit, Stop
-from cli.output.lines import remark, say
+from cli.output import lines
 from cli.settings import child_environment
 from worker.device import nvml
 from worker.settings import Settings
@@ -89,9 +88,9 @@ def enroll(
         with ServiceClient(url) as client:
             write_durably(path, client.enroll(code, settings.name).encode())
     except OSError as error:
-        raise Stop(f"{path} cannot be written ({error.strerror}).") from error
-    say(f"This is the worker {settings.name} now; its token is in {path}.")
-    say(f"Start it: throughline worker --url {url} --name {settings.name} --device {device}")
+        raise exits.Stop(f"{path} cannot be written ({error.strerror}).") from error
+    lines.say(f"This is the worker {settings.name} now; its token is in {path}.")
+    lines.say(f"Start it: throughline worker --url {url} --name {settings.name} --device {device}")
 
 
 @app.command("build")
@@ -117,18 +116,18 @@ def build(
         began_s = time.monotonic()
         folder = builds_of(settings, targets).folder_of(checked, anew=True)
     except ValidationError as error:
-        raise Stop(f"The revision {error.errors()[0]['msg']}.") from error
+        raise exits.Stop(f"The revision {error.errors()[0]['msg']}.") from error
     except BadTargets as error:
-        raise Stop(str(error)) from error
+        raise exits.Stop(str(error)) from error
     except (BuildFailed, OSError) as error:
-        raise Stop(str(error), Exit.FAILED) from error
+        raise exits.Stop(str(error), exits.Exit.FAILED) from error
     if folder is None:
-        raise Stop(
+        raise exits.Stop(
             f"{revision} names no commit: give its id, or seven digits of it at least; or versions "
             "such as torch==2.12.0."
         )
-    remark(f"It was ready after {time.monotonic() - began_s:.1f} s.")
-    say(str(folder))
+    lines.remark(f"It was ready after {time.monotonic() - began_s:.1f} s.")
+    lines.say(str(folder))
 
 
 def _settings(device: str, name: str, state_dir: Path) -> Settings:
@@ -139,6 +138,8 @@ def _settings(device: str, name: str, state_dir: Path) -> Settings:
     except ValidationError as error:
         if ("device",) not in [problem["loc"] for problem in error.errors()]:
             raise
-        raise Stop(f"{device!r} is no device: auto, cpu, cuda or cuda:N.") from error
+        raise exits.Stop(f"{device!r} is no device: auto, cpu, cuda or cuda:N.") from error
     except nvml.DriverFailed as failed:
-        raise Stop(f"{failed} Or name the device with --device.", Exit.FAILED) from failed
+        raise exits.Stop(
+            f"{failed} Or name the device with --device.", exits.Exit.FAILED
+        ) from failed

@@ -13,13 +13,11 @@ from sqlalchemy.orm import Session
 
 from benchmarks import contracts
 from cli.demo import nights
-from cli.demo.simulated import GPUS
+from service import models
 from service.database.session import Database, new_id, now_of
 from service.findings import pipeline
 from service.history import revisions
-from service.jobs import attempts, leases, workers
-from service.jobs.types import Holder, Terms
-from service.models import Submission, WorkerRow
+from service.jobs import attempts, leases, types, workers
 
 SYNTHETIC, MEASURED = "synthetic", "measured"
 """The projects of the simulated history and of our own results."""
@@ -27,7 +25,7 @@ NOTICE = (
     f"Demo. The project “{SYNTHETIC}” is a simulation, its numbers included; only the project "
     f"“{MEASURED}” was measured, on an NVIDIA H200."
 )
-TERMS = Terms(timedelta(hours=1), timedelta(seconds=10), max_lost_attempts=3)
+TERMS = types.Terms(timedelta(hours=1), timedelta(seconds=10), max_lost_attempts=3)
 CASE_TAKES = timedelta(minutes=3)
 
 
@@ -60,7 +58,7 @@ def _night(session: Session, number: int, at: datetime) -> None:
         node = nights.node_of(number, position)
         ended = at + position * CASE_TAKES
         dated = result.model_copy(update={"measured_at": ended})
-        _measure(session, submission, commit, node, GPUS[0], dated, ended)
+        _measure(session, submission, commit, node, nights.GPU, dated, ended)
 
 
 def _real(session: Session, row: dict[str, Any]) -> None:
@@ -74,7 +72,7 @@ def _real(session: Session, row: dict[str, Any]) -> None:
 
 def _submission(session: Session, revision: str, project: str, at: datetime) -> str:
     named = {"suite": nights.SUITE, "revision": revision, "source": "demo", "project": project}
-    made = Submission(id=new_id(at), created_at=at, **named)
+    made = models.Submission(id=new_id(at), created_at=at, **named)
     session.add(made)
     session.flush()
     return made.id
@@ -91,7 +89,7 @@ def _measure(
 ) -> None:
     """Queue a job, lease it and complete it, at the times at which that happened."""
     began = at - CASE_TAKES
-    if session.get(WorkerRow, worker) is None:
+    if session.get(models.WorkerRow, worker) is None:
         labels = {"device": "cuda", "gpu": gpu, "host": worker}
         workers.introduce(session, contracts.Worker(name=worker, labels=labels), began)
     spec = contracts.JobSpec(
@@ -104,6 +102,6 @@ def _measure(
     (job_id,) = leases.submit(session, [spec], submission, began)
     lease = leases.lease(session, contracts.Claim(worker=worker, claim_id=job_id), TERMS, began)
     assert lease is not None
-    holder = Holder(lease.job_id, lease.attempt, lease.secret)
+    holder = types.Holder(lease.job_id, lease.attempt, lease.secret)
     attempts.start(session, holder, TERMS, began)
     attempts.complete(session, holder, result, at)

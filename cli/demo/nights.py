@@ -17,6 +17,8 @@ from cli.demo.simulated import GPUS, NOISES, WORKLOADS, Moves, facts_of, samples
 
 NIGHTS = 30
 NODES = ("synthetic-a", "synthetic-b")
+GPU = GPUS[0]
+"""The GPU of each node."""
 SUITE = "ladder"
 PROCESSES = 3
 """Processes of a case in a night; they come in one result."""
@@ -98,7 +100,7 @@ def measured(case: contracts.Case, node: str, night: int, at: datetime) -> contr
         "protocol": contracts.Protocol(),
         "item": WORKLOADS[case.workload].item,
         "batch_items": WORKLOADS[case.workload].batch,
-        "environment": contracts.Environment(facts=facts_of(GPUS[0], node, night) | _facts(night)),
+        "environment": contracts.Environment(facts=facts_of(GPU, node, night) | _facts(night)),
         "repro": f"throughline bench {case.workload} "
         + " ".join(f"{axis}={value}" for axis, value in case.axes.items()),
     }
@@ -110,7 +112,7 @@ def measured(case: contracts.Case, node: str, night: int, at: datetime) -> contr
     random = seeded(case.key, node, night)
     noise = {name: random.normal(0, 1, PROCESSES) for name in NOISES}
     lasting = seeded(case.key, night).normal(0, NIGHT_NOISE)
-    every = samples(case, GPUS[0], moved, noise, lasting)
+    every = samples(case, GPU, moved, noise, lasting)
     found = tuple(one for one in every if one.metric not in LEFT_OUT)
     return contracts.Result(
         status=contracts.Status.OK, samples=found, verdict=_verdict(found), **known

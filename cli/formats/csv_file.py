@@ -9,17 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
-from cli.formats.columns import (
-    COLUMNS,
-    FACTS,
-    NUMBERS,
-    TEXTS,
-    VALUES,
-    facts_of,
-    has_needed,
-    point_of,
-    refuse_unknown,
-)
+from cli.formats import columns
 from cli.formats.node import Node
 from cli.formats.problem import FormatError
 from cli.formats.source import LARGEST, Source
@@ -32,7 +22,7 @@ _FORMULA = re.compile(r"'*[=+@\t-]")
 
 def recognises(source: Source) -> bool:
     """True for text whose first line names ``benchmark``, ``metric`` and ``values``."""
-    return has_needed(name.strip() for name in next(source.lines(), "").split(","))
+    return columns.has_needed(name.strip() for name in next(source.lines(), "").split(","))
 
 
 def read(source: Source) -> Iterator[ForeignPoint]:
@@ -41,12 +31,12 @@ def read(source: Source) -> Iterator[ForeignPoint]:
     line, header = next(rows, (1, []))
     names = [name.strip() for name in header]
     top = Node(None, source.path, key=f"line {line}")
-    facts = [f"{fact}." for fact in FACTS]
-    refuse_unknown((n for n in names if not n.startswith(tuple(facts))), top)
+    facts = [f"{fact}." for fact in columns.FACTS]
+    columns.refuse_unknown((n for n in names if not n.startswith(tuple(facts))), top)
     if len(set(names)) < len(names):
         raise top.refuse("names a column twice.")
     for line, cells in rows:
-        yield point_of(source, _row(source, line, names, cells))
+        yield columns.point_of(source, _row(source, line, names, cells))
 
 
 def _rows(source: Source) -> Iterator[tuple[int, list[str]]]:
@@ -72,8 +62,8 @@ def _row(source: Source, line: int, names: list[str], cells: list[str]) -> Node:
             kind, _, fact = name.partition(".")
             if fact:
                 typed[kind] = {**_object(typed.get(kind)), fact: cell}
-            elif kind in FACTS:
-                typed[kind] = {**facts_of(row, cell), **_object(typed.get(kind))}
+            elif kind in columns.FACTS:
+                typed[kind] = {**columns.facts_of(row, cell), **_object(typed.get(kind))}
             else:
                 typed[name] = _typed(row, name, cell)
     row.value = typed
@@ -86,9 +76,9 @@ def _object(value: object) -> dict[str, object]:
 
 def _typed(row: Node, name: str, cell: str) -> object:
     try:
-        if name == VALUES:
+        if name == columns.VALUES:
             return [float(value) for value in cell.split()]
-        if name in NUMBERS:
+        if name in columns.NUMBERS:
             return float(cell)
         return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
     except ValueError:
@@ -99,11 +89,11 @@ def write(points: Sequence[ForeignPoint], stream: BinaryIO) -> None:
     """Write a header and one row a point; numbers as the shortest text that reads back equal."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    writer.writerow(columns.COLUMNS)
     for point in points:
         row = point.model_dump(mode="json")
-        row[VALUES] = " ".join(repr(value) for value in point.values)
-        row |= {key: json.dumps(row[key], ensure_ascii=False) for key in FACTS if row[key]}
-        row |= {key: f"'{row[key]}" for key in TEXTS if _FORMULA.match(row[key] or "")}
-        writer.writerow("" if row[key] in (None, {}) else row[key] for key in COLUMNS)
+        row[columns.VALUES] = " ".join(repr(value) for value in point.values)
+        row |= {key: json.dumps(row[key], ensure_ascii=False) for key in columns.FACTS if row[key]}
+        row |= {key: f"'{row[key]}" for key in columns.TEXTS if _FORMULA.match(row[key] or "")}
+        writer.writerow("" if row[key] in (None, {}) else row[key] for key in columns.COLUMNS)
     stream.write(text.getvalue().encode())

@@ -8,23 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, BinaryIO, Final
 
-from cli.formats.columns import (
-    COLUMNS,
-    FACTS,
-    NUMBERS,
-    TEXTS,
-    TIMES,
-    VALUES,
-    facts_of,
-    point_of,
-    refuse_unknown,
-)
+from cli.formats import columns
 from cli.formats.node import Node
 from cli.formats.problem import FormatError
 from cli.formats.source import Source
 from service.schemas.measured_elsewhere import ForeignPoint
 
-_WORDS: Final = (*TEXTS, *FACTS, *TIMES)
+_WORDS: Final = (*columns.TEXTS, *columns.FACTS, *columns.TIMES)
 _TEXT_TYPES: Final = frozenset({"string", "large_string"})
 MOST_UNPACKED: Final = 2**30
 """Bytes of a file once unpacked."""
@@ -62,8 +52,8 @@ def _points(pa: ModuleType, file: Any, source: Source) -> Iterator[ForeignPoint]
     number, top = 0, Node(None, source.path)
     for batch in file.iter_batches(batch_size=8192):
         names = batch.schema.names
-        columns = [_cells(pa, name, batch.column(name), top) for name in names]
-        for cells in zip(*columns, strict=True):
+        by_column = [_cells(pa, name, batch.column(name), top) for name in names]
+        for cells in zip(*by_column, strict=True):
             number += 1
             yield _point(source, number, dict(zip(names, cells, strict=True)))
 
@@ -73,15 +63,15 @@ def _opened(pq: ModuleType, source: Source, packed: BinaryIO) -> Any:
     top = Node(None, source.path)
     _check_size(pq.read_metadata(packed), top)
     schema = pq.read_schema(packed)
-    refuse_unknown(schema.names, top)
+    columns.refuse_unknown(schema.names, top)
     texts = [f.name for f in schema if f.name in _WORDS and str(f.type) in _TEXT_TYPES]
     return pq.ParquetFile(packed, read_dictionary=texts)
 
 
 def _point(source: Source, number: int, cells: dict[str, Any]) -> ForeignPoint:
     row = Node(cells, source.path, key=f"row {number}")
-    cells |= {key: facts_of(row, cells[key]) for key in FACTS if cells.get(key)}
-    return point_of(source, row)
+    cells |= {key: columns.facts_of(row, cells[key]) for key in columns.FACTS if cells.get(key)}
+    return columns.point_of(source, row)
 
 
 def _check_size(metadata: Any, top: Node) -> None:
@@ -103,11 +93,15 @@ def _cells(pa: ModuleType, name: str, column: Any, top: Node) -> Sequence[Any]:
     if pa.types.is_dictionary(kind) and name in _WORDS:
         words = column.dictionary.to_pylist()
         return [None if at is None else words[at] for at in column.indices.to_pylist()]
-    if name in TIMES and pa.types.is_timestamp(kind):
+    if name in columns.TIMES and pa.types.is_timestamp(kind):
         return list(column.cast(pa.string()).to_pylist())
     numeric = pa.types.is_floating(kind) or pa.types.is_integer(kind)
     listed = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    if (name in NUMBERS and numeric) or (name == VALUES and listed) or pa.types.is_null(kind):
+    if (
+        (name in columns.NUMBERS and numeric)
+        or (name == columns.VALUES and listed)
+        or pa.types.is_null(kind)
+    ):
         return list(column.to_pylist())
     raise top.refuse(f"the column {name!r} is of type {kind}.")
 
@@ -116,22 +110,24 @@ def write(points: Sequence[ForeignPoint], stream: BinaryIO) -> None:
     """Write a table with one row a point."""
     pa, pq = _pyarrow()
     rows = [_row(point) for point in points]
-    columns = {name: [row[name] for row in rows] for name in COLUMNS}
+    by_column = {name: [row[name] for row in rows] for name in columns.COLUMNS}
     packed = io.BytesIO()
-    pq.write_table(pa.table(columns, schema=_schema(pa)), packed, compression="zstd")
+    pq.write_table(pa.table(by_column, schema=_schema(pa)), packed, compression="zstd")
     stream.write(packed.getvalue())
 
 
 def _schema(pa: ModuleType) -> Any:
     types: Mapping[str, Any] = {
-        VALUES: pa.list_(pa.float64()),
-        **dict.fromkeys(NUMBERS, pa.float64()),
-        **dict.fromkeys(TIMES, pa.timestamp("us", "UTC")),
+        columns.VALUES: pa.list_(pa.float64()),
+        **dict.fromkeys(columns.NUMBERS, pa.float64()),
+        **dict.fromkeys(columns.TIMES, pa.timestamp("us", "UTC")),
     }
-    return pa.schema([(name, types.get(name, pa.string())) for name in COLUMNS])
+    return pa.schema([(name, types.get(name, pa.string())) for name in columns.COLUMNS])
 
 
 def _row(point: ForeignPoint) -> dict[str, object]:
     row = point.model_dump()
-    facts = {key: json.dumps(row[key], ensure_ascii=False) if row[key] else None for key in FACTS}
+    facts = {
+        key: json.dumps(row[key], ensure_ascii=False) if row[key] else None for key in columns.FACTS
+    }
     return {**row, **facts, "direction": point.direction.value}

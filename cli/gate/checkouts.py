@@ -11,15 +11,14 @@ from pathlib import Path
 from statistics import fmean
 
 from benchmarks.contracts import line
-from cli.foreign_command import CommandFailed, ForeignCommand, Key, key_of
+from cli.foreign_command import CommandFailed, ForeignCommand, Key
 from cli.output.lines import remark
 from cli.revision import checked_out
 from service.analysis import gate
-from service.analysis.gate.pairs import Metric
 from service.schemas.gate import DecisionView, Side
 from service.schemas.measured_elsewhere import ForeignPoint
-from service.schemas.policy import Limit, Policy, Rule
-from service.wording.statements import worded
+from service.schemas.policy import Policy
+from service.wording.statements import decision_of
 
 ProcessRun = Mapping[Key, ForeignPoint] | str
 """The points of a process, or why it gave none."""
@@ -56,7 +55,7 @@ class Checkouts:
             now_s = time.monotonic()
             if not going_on or now_s - from_s + (now_s - began_s) > budget_s:
                 decision = gate.decide(records, policy, self.revisions, last=True)
-                return DecisionView.model_validate(worded(decision.model_dump(mode="json")))
+                return decision_of(decision.model_dump(mode="json"))
 
     @cached_property
     def revisions(self) -> tuple[str, str]:
@@ -78,11 +77,10 @@ class Checkouts:
 
     def _process(self, folder: Path) -> ProcessRun:
         try:
-            _, points = self.command.measure(folder)
+            return self.command.by_key(folder)
         except CommandFailed as failed:
             remark(failed.sentence)
             return line(failed.sentence)
-        return {key_of(point): point for point in points}
 
     def _check_measures(self) -> None:
         said = [one for run in self.runs for one in run.values() if isinstance(one, str)]
@@ -128,7 +126,7 @@ class Checkouts:
         if point is None:
             reason = process if isinstance(process, str) else "It was not measured."
             return gate.Measured(trouble=gate.Trouble.FAILED, reason=reason, software=software)
-        metric = Metric(value=fmean(point.values), unit=point.unit, direction=point.direction)
+        metric = gate.Metric(value=fmean(point.values), unit=point.unit, direction=point.direction)
         return gate.Measured(
             case_key=case_key(key), metrics={metric_name(key): metric}, software=software
         )
@@ -136,12 +134,9 @@ class Checkouts:
     def _policy(self) -> Policy:
         """A rule for each metric; every benchmark is held to its own."""
         names = sorted({metric_name(key) for key in self._keys()})
-        return Policy(
-            rules=tuple(Rule(cases=f"*[[]{name}]", limits=(self._limit(name),)) for name in names)
-        )
-
-    def _limit(self, metric: str) -> Limit:
-        return Limit(metric=metric, max_regression=self.max_regression, margin=self.margin)
+        limit = {"max_regression": self.max_regression, "margin": self.margin}
+        rules = ({"cases": f"*[[]{n}]", "limits": ({"metric": n, **limit},)} for n in names)
+        return Policy.model_validate({"rules": tuple(rules)})
 
 
 def case_key(key: Key) -> str:

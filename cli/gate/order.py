@@ -49,6 +49,11 @@ class GateOptions:
     pull_request: str | None = None
     push_changes: bool = False
 
+    @property
+    def budget_s(self) -> float:
+        """The budget in seconds."""
+        return seconds(self.budget)
+
     def request(self) -> dict[str, Any]:
         """Return the request to post to the service.
 
@@ -57,7 +62,7 @@ class GateOptions:
         """
         if (self.suite is None) == (not self.cases):
             raise Stop("Name what to measure: --suite, or --case as often as you like.")
-        policy, budget_s = self._policy(), seconds(self.budget)
+        policy, budget_s = self._policy(), self.budget_s
         contender = self._contender(Path.cwd())
         of = contender.revision if self.push_changes else "HEAD"
         baseline = self.baseline or fork_point(Path.cwd(), of)

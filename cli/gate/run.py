@@ -7,12 +7,9 @@ import time
 from pathlib import Path
 
 from cli import estimate as cli_estimate
-from cli import interrupts
+from cli import exits, interrupts
 from cli.client import ServiceClient, read
-from cli.durations import seconds
-from cli.exits import Away, Exit, Stop
-from cli.gate import forms
-from cli.gate.order import GateOptions, Inconclusive
+from cli.gate import forms, order
 from cli.output.console import Console
 from cli.output.lines import remark
 from service.schemas import gate as schemas
@@ -20,19 +17,19 @@ from service.schemas.comparisons import ComparisonView
 from service.wording import formats
 
 _CODES = {
-    schemas.Outcome.PASS: Exit.OK,
-    schemas.Outcome.REGRESSION: Exit.FAILED,
-    schemas.Outcome.INCONCLUSIVE: Exit.USAGE,  # 2: wrong usage of this command is 64
+    schemas.Outcome.PASS: exits.Exit.OK,
+    schemas.Outcome.REGRESSION: exits.Exit.FAILED,
+    schemas.Outcome.INCONCLUSIVE: exits.Exit.USAGE,  # 2: wrong usage of this command is 64
 }
-_INCONCLUSIVE = {Inconclusive.PASS: Exit.OK, Inconclusive.FAIL: Exit.FAILED}
+_INCONCLUSIVE = {order.Inconclusive.PASS: exits.Exit.OK, order.Inconclusive.FAIL: exits.Exit.FAILED}
 
 
 def run(
     url: str,
-    order: GateOptions,
+    options: order.GateOptions,
     shown_as: forms.GateFormat,
     output: Path | None,
-    inconclusive: Inconclusive,
+    inconclusive: order.Inconclusive,
 ) -> int:
     """Print what came of the comparison, and return the exit code.
 
@@ -42,13 +39,13 @@ def run(
     try:
         if output is not None:
             _try_out(output)
-        comparison, text = _decided(url, order)
+        comparison, text = _decided(url, options)
         outcome = _outcome(comparison)
-        shown = forms.Shown(comparison, text, url, lenient=inconclusive is Inconclusive.PASS)
+        shown = forms.Shown(comparison, text, url, lenient=inconclusive is order.Inconclusive.PASS)
         _print(shown.written(shown_as), output)
-    except Stop as stop:
-        code = Exit.GATE_USAGE if stop.code is Exit.USAGE else stop.code
-        raise Stop(stop.sentence, code) from stop
+    except exits.Stop as stop:
+        code = exits.Exit.GATE_USAGE if stop.code is exits.Exit.USAGE else stop.code
+        raise exits.Stop(stop.sentence, code) from stop
     if output is not None or shown_as is not forms.GateFormat.TEXT:
         assert comparison.decision is not None
         remark(f"{outcome.value}: {comparison.decision.sentence}")
@@ -56,20 +53,20 @@ def run(
     return exit_code(outcome, inconclusive)
 
 
-def exit_code(outcome: schemas.Outcome, inconclusive: Inconclusive) -> int:
+def exit_code(outcome: schemas.Outcome, inconclusive: order.Inconclusive) -> int:
     """Give the exit code of an outcome, one that is inconclusive as CI asks for it."""
     if outcome is schemas.Outcome.INCONCLUSIVE:
         return int(_INCONCLUSIVE.get(inconclusive, _CODES[outcome]))
     return int(_CODES[outcome])
 
 
-def _decided(url: str, order: GateOptions) -> tuple[ComparisonView, str]:
-    request = order.request()
-    budget_s = seconds(order.budget)
+def _decided(url: str, options: order.GateOptions) -> tuple[ComparisonView, str]:
+    request = options.request()
+    budget_s = options.budget_s
     interrupts.as_ctrl_c()  # CI ends a job with SIGTERM; what was to be measured for it stops then
     with ServiceClient(url) as client:
         begun = read(
-            ComparisonView, client.send_text("POST", "comparisons", body=request, key=order.key)
+            ComparisonView, client.send_text("POST", "comparisons", body=request, key=options.key)
         )
         span = formats.duration(budget_s).replace(formats.NBSP, " ")
         remark(
@@ -91,10 +88,10 @@ def _decided(url: str, order: GateOptions) -> tuple[ComparisonView, str]:
 
 def _outcome(comparison: ComparisonView) -> schemas.Outcome:
     if comparison.decision is None:
-        raise Stop(
+        raise exits.Stop(
             f"Comparison {comparison.id} was cancelled, so nothing was decided: "
             "run the gate again.",
-            Exit.TIMEOUT,
+            exits.Exit.TIMEOUT,
         )
     return comparison.decision.outcome
 
@@ -113,7 +110,7 @@ def _try_out(output: Path) -> None:
         if not there:
             target.unlink()
     except OSError as error:
-        raise Stop(_unwritable(output, error)) from error
+        raise exits.Stop(_unwritable(output, error)) from error
 
 
 def _print(text: str, output: Path | None) -> None:
@@ -156,15 +153,15 @@ def until_decided(
             if comparison.state != "running":
                 return text
             lines.show(comparison)
-        except Away as away:
+        except exits.Away as away:
             lines.say(f"The service is away; asking again for {PATIENCE_S:g} s.")
             if time.monotonic() - heard_at_s >= PATIENCE_S:
                 raise away from None
         if time.monotonic() >= deadline_s:
-            raise Stop(
+            raise exits.Stop(
                 f"The budget of comparison {comparison.id} is spent and the service has not "
                 "decided: look at the service's log.",
-                Exit.AWAY,
+                exits.Exit.AWAY,
             )
         time.sleep(LOOK_S)
 

@@ -7,13 +7,12 @@ import time
 from collections.abc import Callable
 
 from benchmarks import contracts
-from benchmarks.diagnosis import hill_climb
+from benchmarks.diagnosis import hill_climb, suggestions
 from benchmarks.diagnosis.conclude import place_of
 from benchmarks.diagnosis.parity import FEED
-from benchmarks.diagnosis.suggestions import Move, with_move
-from cli.exits import Exit, Stop
+from cli import exits
 from cli.local.measure import LONGEST_S, DeviceHeld, LocalRunner
-from cli.output.climb_report import Climb, answer, remarks
+from cli.output import climb_report
 from cli.output.console import Console
 from service.wording import formats
 
@@ -41,11 +40,13 @@ Measure = Callable[[contracts.Case, float, hill_climb.Bar | None], contracts.Res
 """Measures a case within so many seconds; a case below the bar is only timed."""
 
 
-def run(measure: Measure, first: contracts.Case, budget_s: float, console: Console) -> Climb:
+def run(
+    measure: Measure, first: contracts.Case, budget_s: float, console: Console
+) -> climb_report.Climb:
     """Climb from ``first`` until nothing is left or the budget is spent; progress goes to
     ``console``."""
     end_s = time.monotonic() + budget_s
-    climb = Climb(budget_s)
+    climb = climb_report.Climb(budget_s)
     result, took_s = _timed(measure, first, max(LEAST_S, budget_s), None)
     climb.rungs.append(hill_climb.rung_of(result, None, took_s))
     climb.unit = f"{result.item}/s"
@@ -68,10 +69,16 @@ def run(measure: Measure, first: contracts.Case, budget_s: float, console: Conso
     return climb
 
 
-def _try(measure: Measure, move: Move, climb: Climb, end_s: float, console: Console) -> None:
+def _try(
+    measure: Measure,
+    move: suggestions.Move,
+    climb: climb_report.Climb,
+    end_s: float,
+    console: Console,
+) -> None:
     best = climb.best
     assert best is not None, "a climb that has no rung has ended"
-    case = with_move(best.case, move)
+    case = suggestions.with_move(best.case, move)
     console.say(f"Trying {move.axis}={move.value}: {move.reason}.")
     from_s = time.monotonic()
     try:
@@ -80,7 +87,7 @@ def _try(measure: Measure, move: Move, climb: Climb, end_s: float, console: Cons
         rung = hill_climb.rung_of(result, move, took_s)
     except DeviceHeld:  # neither this case nor any other can be measured now
         raise
-    except Stop as stop:
+    except exits.Stop as stop:
         took_s = time.monotonic() - from_s
         rung = hill_climb.Rung(
             case, contracts.Status.CRASHED, stop.sentence, move=move, took_s=took_s
@@ -115,11 +122,13 @@ def _say_first(rung: hill_climb.Rung, console: Console) -> None:
     if rung.verdict is None:
         console.say(f"{rung.case.key}: {rung.status.value}: {rung.reason}")
         return
-    console.say(f"{answer(rung.verdict)} ({rung.took_s:.0f} s) {rung.verdict.sentence}")
+    console.say(
+        f"{climb_report.answer(rung.verdict)} ({rung.took_s:.0f} s) {rung.verdict.sentence}"
+    )
 
 
 def _say_remarks(rung: hill_climb.Rung, console: Console) -> None:
-    for remark in remarks(rung):
+    for remark in climb_report.remarks(rung):
         console.say(f"  {remark}")
 
 
@@ -145,11 +154,11 @@ def _step(case: contracts.Case) -> dict[str, str]:
     return {axis: value for axis, value in case.axes.items() if axis not in FEED}
 
 
-def exit_code(climb: Climb) -> Exit:
+def exit_code(climb: climb_report.Climb) -> exits.Exit:
     """Zero once there is a verdict and the device stayed usable."""
     if climb.ending is hill_climb.Ending.INTERRUPTED:
-        return Exit.INTERRUPTED
+        return exits.Exit.INTERRUPTED
     if climb.rungs[0].status is contracts.Status.TIMEOUT:
-        return Exit.TIMEOUT
+        return exits.Exit.TIMEOUT
     measured = climb.best is not None and climb.ending is not hill_climb.Ending.HELD
-    return Exit.OK if measured else Exit.FAILED
+    return exits.Exit.OK if measured else exits.Exit.FAILED

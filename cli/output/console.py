@@ -13,8 +13,6 @@ from rich.text import Text
 from benchmarks.terminal import LINES, printable
 from cli.exits import Stop
 
-ROOMY = 120
-"""Columns of a terminal from which on a list has room for more than what names its items."""
 PAPER_WIDTH = 140
 """Columns of what is no terminal: a log or a file has no edge at which words must be cut."""
 
@@ -40,6 +38,11 @@ class Console(console.Console):
             markup=False,
             emoji=False,
         )
+
+    @property
+    def is_roomy(self) -> bool:
+        """True where a list has room for more than what names its items."""
+        return self.width >= 120
 
     def render_str(self, text: str, **how: Any) -> Text:
         """Make a string renderable; rich asks for this wherever it is given one."""

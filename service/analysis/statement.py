@@ -18,20 +18,20 @@ class Statement:
         str, str | bool | int | float | Statement | tuple[str | Statement | None, ...] | None
     ]
 
+    @classmethod
+    def of(cls, kind: str, /, **facts: object) -> Statement:
+        """A statement of one kind."""
+        return cls(kind, facts)  # type: ignore[arg-type]
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Statement:
+        """A statement that was stored."""
+        return _JSON.validate_python(document)
+
     def stored(self) -> dict[str, Any]:
         """The statement as a JSON document."""
         document: dict[str, Any] = _JSON.dump_python(self, mode="json")
         return document
-
-
-def state(kind: str, /, **facts: object) -> Statement:
-    """A statement of one kind."""
-    return Statement(kind, facts)  # type: ignore[arg-type]
-
-
-def read(document: Mapping[str, Any]) -> Statement:
-    """A statement that was stored."""
-    return _JSON.validate_python(document)
 
 
 _JSON = TypeAdapter(Statement)

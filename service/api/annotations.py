@@ -5,16 +5,15 @@ from __future__ import annotations
 from benchmarks import contracts
 from service.api import dependencies
 from service.api.findings import Actor
-from service.api.openapi import problems
 from service.api.results import Reason
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth import audit
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.history import annotation_table
 from service.schemas.annotations import AnnotationView
 from service.schemas.jobs import Listing
 
-router = noun("/annotations", "annotations")
+router = Noun("/annotations", "annotations")
 
 
 class AnnotationRequest(contracts.Contract):
@@ -31,7 +30,7 @@ class AnnotationRequest(contracts.Contract):
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_annotations(
     session: dependencies.DatabaseSession,
     cursor: dependencies.Cursor = None,
@@ -42,7 +41,7 @@ def list_annotations(
 
 
 @router.post("", status_code=201)
-@needs(Permission.TRIAGE)
+@Permission.TRIAGE.required
 def add_annotation(
     request: AnnotationRequest,
     session: dependencies.DatabaseSession,
@@ -60,8 +59,8 @@ def add_annotation(
     return made
 
 
-@router.delete("/{annotation_id}", status_code=204, responses=problems(404))
-@needs(Permission.TRIAGE)
+@router.delete("/{annotation_id}", status_code=204, responses=router.problems(404))
+@Permission.TRIAGE.required
 def remove_annotation(
     annotation_id: dependencies.Id, session: dependencies.DatabaseSession
 ) -> None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from service.api.dependencies import Cursor, DatabaseSession, Limit
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth import audit
 from service.auth.audit import AuditView
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.schemas.jobs import Listing
 
-router = noun("/audit", "access")
+router = Noun("/audit", "access")
 
 
 @router.get("")
-@needs(Permission.ADMIN)
+@Permission.ADMIN.required
 def list_audit(
     session: DatabaseSession, cursor: Cursor = None, limit: Limit = 100
 ) -> Listing[AuditView]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from benchmarks.contracts import Workload
 from service.api.dependencies import DatabaseSession, Now
-from service.api.router import noun
-from service.auth.permissions import Permission, needs
+from service.api.router import Noun
+from service.auth.permissions import Permission
 from service.history import best
 from service.schemas.best import BestCase
 from service.schemas.jobs import Listing
 
-router = noun("/best", "best")
+router = Noun("/best", "best")
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_best(
     session: DatabaseSession, now: Now, workload: Workload | None = None
 ) -> Listing[BestCase]:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from benchmarks import contracts
 from service.api import dependencies
-from service.api.openapi import problems
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth import audit
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.comparisons import bisection
 from service.database.paging import matching
 from service.jobs.spent import spent_on
-from service.models import BisectionRow, BisectionState
+from service.models import BisectionRow
 from service.schemas import bisections as schemas
 from service.schemas.costs import Spent
 from service.schemas.jobs import Listing
 
-router = noun("/bisections", "comparisons")
+router = Noun("/bisections", "comparisons")
 
 
-@router.post("", status_code=201, responses=problems(404))
-@needs(Permission.SUBMIT)
+@router.post("", status_code=201, responses=router.problems(404))
+@Permission.SUBMIT.required
 def start(
     request: schemas.BisectionRequest,
     session: dependencies.DatabaseSession,
@@ -42,10 +41,10 @@ def start(
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_bisections(
     session: dependencies.DatabaseSession,
-    state: BisectionState | None = None,
+    state: schemas.BisectionState | None = None,
     finding: contracts.Id | None = None,
     cursor: dependencies.Cursor = None,
     limit: dependencies.Limit = 50,
@@ -56,8 +55,8 @@ def list_bisections(
     return Listing.of(page)
 
 
-@router.get("/{bisection_id}", responses=problems(404))
-@needs(Permission.READ)
+@router.get("/{bisection_id}", responses=router.problems(404))
+@Permission.READ.required
 def read_bisection(
     bisection_id: dependencies.Id, session: dependencies.DatabaseSession
 ) -> schemas.BisectionView:
@@ -65,8 +64,8 @@ def read_bisection(
     return bisection.load_bisection(session, bisection_id)
 
 
-@router.get("/{bisection_id}/cost", responses=problems(404))
-@needs(Permission.READ)
+@router.get("/{bisection_id}/cost", responses=router.problems(404))
+@Permission.READ.required
 def read_bisection_cost(
     bisection_id: dependencies.Id,
     session: dependencies.DatabaseSession,
@@ -77,8 +76,8 @@ def read_bisection_cost(
     return spent_on(session, BisectionRow, bisection_id, now, prices)
 
 
-@router.post("/{bisection_id}/cancel", responses=problems(404))
-@needs(Permission.SUBMIT)
+@router.post("/{bisection_id}/cancel", responses=router.problems(404))
+@Permission.SUBMIT.required
 def cancel(
     bisection_id: dependencies.Id, session: dependencies.DatabaseSession, now: dependencies.Now
 ) -> schemas.BisectionView:

@@ -6,16 +6,16 @@ from sqlalchemy.orm import Session
 
 from benchmarks.catalog import catalog, suites
 from service.api.dependencies import DatabaseSession
-from service.api.router import noun
-from service.auth.permissions import Permission, needs
+from service.api.router import Noun
+from service.auth.permissions import Permission
 from service.jobs import estimates
 from service.schemas.catalog import Catalog, SuiteView
 
-router = noun("", "catalog")
+router = Noun("", "catalog")
 
 
 @router.get("/catalog")
-@needs(Permission.READ)
+@Permission.READ.required
 def read_catalog(session: DatabaseSession) -> Catalog:
     """List workloads with their presets, axes with their values, and suites with their cases.
 

@@ -9,19 +9,19 @@ from fastapi.responses import PlainTextResponse
 
 from benchmarks.contracts import Line, Name, Revision
 from service.api.dependencies import DatabaseSession
-from service.api.router import noun
-from service.auth.permissions import Permission, needs
+from service.api.router import Noun
+from service.auth.permissions import Permission
 from service.history import revisions
 from service.history.queries import usual_metric
 from service.jobs import report
 from service.schemas.series import Changes
 from service.wording import markdown
 
-router = noun("/changes", "changes")
+router = Noun("/changes", "changes")
 
 
 @router.get("", response_model=Changes, responses={200: {"content": {"text/markdown": {}}}})
-@needs(Permission.READ)
+@Permission.READ.required
 def compare(
     session: DatabaseSession,
     baseline: Revision,

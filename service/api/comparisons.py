@@ -7,22 +7,21 @@ from fastapi import Response
 from benchmarks.contracts import Revision
 from service import comparisons
 from service.api import dependencies
-from service.api.openapi import problems
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth import audit
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.database.paging import matching
 from service.jobs.spent import spent_on
-from service.models import ComparisonRow, ComparisonState
+from service.models import ComparisonRow
 from service.schemas import comparisons as schemas
 from service.schemas.costs import Spent
 from service.schemas.jobs import Listing
 
-router = noun("/comparisons", "comparisons")
+router = Noun("/comparisons", "comparisons")
 
 
 @router.post("", status_code=201, responses={200: {"description": "Started before."}})
-@needs(Permission.SUBMIT)
+@Permission.SUBMIT.required
 def start(
     request: schemas.ComparisonRequest,
     response: Response,
@@ -48,10 +47,10 @@ def start(
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_comparisons(
     session: dependencies.DatabaseSession,
-    state: ComparisonState | None = None,
+    state: schemas.ComparisonState | None = None,
     contender: Revision | None = None,
     cursor: dependencies.Cursor = None,
     limit: dependencies.Limit = 50,
@@ -62,8 +61,8 @@ def list_comparisons(
     return Listing.of(page)
 
 
-@router.get("/{comparison_id}", responses=problems(404))
-@needs(Permission.READ)
+@router.get("/{comparison_id}", responses=router.problems(404))
+@Permission.READ.required
 def read_comparison(
     comparison_id: dependencies.Id, session: dependencies.DatabaseSession, now: dependencies.Now
 ) -> schemas.ComparisonView:
@@ -71,8 +70,8 @@ def read_comparison(
     return comparisons.load_comparison(session, comparison_id, now)
 
 
-@router.get("/{comparison_id}/cost", responses=problems(404))
-@needs(Permission.READ)
+@router.get("/{comparison_id}/cost", responses=router.problems(404))
+@Permission.READ.required
 def read_comparison_cost(
     comparison_id: dependencies.Id,
     session: dependencies.DatabaseSession,
@@ -83,8 +82,8 @@ def read_comparison_cost(
     return spent_on(session, ComparisonRow, comparison_id, now, prices)
 
 
-@router.post("/{comparison_id}/cancel", responses=problems(404))
-@needs(Permission.SUBMIT)
+@router.post("/{comparison_id}/cancel", responses=router.problems(404))
+@Permission.SUBMIT.required
 def cancel(
     comparison_id: dependencies.Id, session: dependencies.DatabaseSession, now: dependencies.Now
 ) -> schemas.ComparisonView:

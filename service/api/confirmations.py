@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from service.api.dependencies import Cursor, DatabaseSession, Limit
-from service.api.router import noun
-from service.auth.permissions import Permission, needs
+from service.api.router import Noun
+from service.auth.permissions import Permission
 from service.database.paging import matching
 from service.findings import confirm
 from service.findings.confirm import ConfirmationView
 from service.models import ConfirmationRow, ConfirmationState
 from service.schemas.jobs import Listing
 
-router = noun("/confirmations", "findings")
+router = Noun("/confirmations", "findings")
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_confirmations(
     session: DatabaseSession,
     state: ConfirmationState | None = None,

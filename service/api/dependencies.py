@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, Protocol, Self, TypeVar
 
 from fastapi import Depends, Header, Path, Query, Request
 from sqlalchemy.orm import Session
@@ -17,12 +17,8 @@ from service.database.session import Database, now_of
 from service.errors import Invalid
 from service.http.strict_route import Plain
 from service.jobs import backfill
-from service.jobs.requests import JobRequest, SubmissionRequest
 from service.jobs.types import Terms
-from service.schemas.bisections import BisectionRequest
-from service.schemas.comparisons import ComparisonRequest
 from service.schemas.costs import Price
-from service.schemas.imports import ImportRequest
 
 
 def get_database(request: Request) -> Database:
@@ -84,7 +80,15 @@ async def get_principal(request: Request) -> Principal:
     return principal
 
 
-R = TypeVar("R", JobRequest, SubmissionRequest, ComparisonRequest, BisectionRequest, ImportRequest)
+class _OfProject(Protocol):
+    """A request that may say of which project it is."""
+
+    @property
+    def project(self) -> str | None: ...
+    def model_copy(self, *, update: Mapping[str, Any]) -> Self: ...
+
+
+R = TypeVar("R", bound=_OfProject)
 
 
 def owned(request: R, caller: Principal) -> R:

@@ -8,15 +8,15 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from service.api import dependencies
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth import audit, enrolment
 from service.auth.authenticate import Authenticator
 from service.auth.enrolment import EnrolmentRequest, NewEnrolment, Redemption
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.auth.principal import Principal
 from service.schemas.access import NewToken
 
-router = noun("/enrolments", "access")
+router = Noun("/enrolments", "access")
 
 
 async def count_failures(request: Request) -> AsyncIterator[None]:
@@ -29,7 +29,7 @@ async def count_failures(request: Request) -> AsyncIterator[None]:
 
 
 @router.post("", status_code=201)
-@needs(Permission.ADMIN)
+@Permission.ADMIN.required
 def create(
     request: EnrolmentRequest,
     session: dependencies.DatabaseSession,
@@ -44,7 +44,7 @@ def create(
 
 
 @router.post("/redeem", status_code=201)
-@needs(Permission.OPEN)
+@Permission.OPEN.required
 def redeem(
     shown: Redemption,
     _: Annotated[None, Depends(count_failures, scope="function")],

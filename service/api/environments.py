@@ -5,12 +5,11 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from service.api.dependencies import DatabaseSession, Digest
-from service.api.openapi import problems
-from service.api.router import noun
-from service.auth.permissions import Permission, needs
+from service.api.router import Noun
+from service.auth.permissions import Permission
 from service.history import queries
 
-router = noun("/environments", "environments")
+router = Noun("/environments", "environments")
 
 
 class EnvironmentView(BaseModel):
@@ -20,8 +19,8 @@ class EnvironmentView(BaseModel):
     facts: dict[str, str]
 
 
-@router.get("/{digest}", responses=problems(404))
-@needs(Permission.READ)
+@router.get("/{digest}", responses=router.problems(404))
+@Permission.READ.required
 def read_environment(digest: Digest, session: DatabaseSession) -> EnvironmentView:
     """Read the facts of an environment."""
     return EnvironmentView(digest=digest, facts=queries.load_environment(session, digest))

@@ -12,9 +12,8 @@ from sqlalchemy import select
 from benchmarks import contracts
 from service import findings, models
 from service.api import dependencies
-from service.api.openapi import problems
-from service.api.router import noun
-from service.auth.permissions import Permission, needs
+from service.api.router import Noun
+from service.auth.permissions import Permission
 from service.database.paging import matching
 from service.http.strict_route import Plain
 from service.jobs.spent import spent_on
@@ -22,7 +21,7 @@ from service.schemas import findings as schemas
 from service.schemas.costs import Spent
 from service.schemas.jobs import Listing
 
-router = noun("/findings", "findings")
+router = Noun("/findings", "findings")
 
 Actor = Annotated[
     str,
@@ -60,7 +59,7 @@ class PlanRequest(contracts.Contract):
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_findings(
     session: dependencies.DatabaseSession,
     state: models.FindingState | None = None,
@@ -84,7 +83,7 @@ def list_findings(
 
 
 @router.get("/report")
-@needs(Permission.READ)
+@Permission.READ.required
 def read_report(
     session: dependencies.DatabaseSession,
     now: dependencies.Now,
@@ -102,8 +101,8 @@ def read_report(
     )
 
 
-@router.get("/{finding_id}", responses=problems(404))
-@needs(Permission.READ)
+@router.get("/{finding_id}", responses=router.problems(404))
+@Permission.READ.required
 def read_finding(
     finding_id: dependencies.Id, session: dependencies.DatabaseSession
 ) -> schemas.FindingView:
@@ -111,8 +110,8 @@ def read_finding(
     return findings.load_finding(session, finding_id)
 
 
-@router.get("/{finding_id}/cost", responses=problems(404))
-@needs(Permission.READ)
+@router.get("/{finding_id}/cost", responses=router.problems(404))
+@Permission.READ.required
 def read_finding_cost(
     finding_id: dependencies.Id,
     session: dependencies.DatabaseSession,
@@ -126,8 +125,8 @@ def read_finding_cost(
     return spent_on(session, models.FindingRow, finding_id, now, prices)
 
 
-@router.post("/{finding_id}/actions", responses=problems(404, 409))
-@needs(Permission.TRIAGE)
+@router.post("/{finding_id}/actions", responses=router.problems(404, 409))
+@Permission.TRIAGE.required
 def act(
     finding_id: dependencies.Id,
     request: ActionRequest,
@@ -147,8 +146,8 @@ def act(
     return findings.load_finding(session, finding_id)
 
 
-@router.patch("/{finding_id}", responses=problems(404, 409))
-@needs(Permission.TRIAGE)
+@router.patch("/{finding_id}", responses=router.problems(404, 409))
+@Permission.TRIAGE.required
 def plan(
     finding_id: dependencies.Id,
     request: PlanRequest,

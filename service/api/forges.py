@@ -9,9 +9,8 @@ from fastapi import Depends, Path, Request
 from sqlalchemy.orm import Session
 
 from service.api.dependencies import get_database
-from service.api.openapi import problems
-from service.api.router import noun
-from service.auth.permissions import Permission, needs
+from service.api.router import Noun
+from service.auth.permissions import Permission
 from service.comparisons import comment_commands
 from service.comparisons.comment_commands import Command, CommandPlace
 from service.database.session import now_of
@@ -20,13 +19,12 @@ from service.http.strict_route import JSON, takes
 from service.models import EventKind
 from service.outbox import deliveries, events, forge_comments
 from service.outbox.post import NotDelivered
-from service.outbox.sinks import Sinks
-from service.outbox.sinks.hooks import HookedForge, Spoken
+from service.outbox.sinks import Sinks, hooks
 from service.schemas.document import Document
 from service.schemas.pull_requests import PullRequest
 
 log = logging.getLogger(__name__)
-router = noun("/forges", "forges")
+router = Noun("/forges", "forges")
 _BODY_B = 2**19
 """A hook repeats comment and description, of 64 Ki characters each."""
 _ASK_S = 3.0
@@ -45,8 +43,8 @@ async def raw_body(request: Request) -> bytes:
     return await request.body()
 
 
-@router.post("/{sink}/hook", status_code=202, responses=problems(403, 404, 503))
-@needs(Permission.OPEN)
+@router.post("/{sink}/hook", status_code=202, responses=router.problems(403, 404, 503))
+@Permission.OPEN.required
 @takes(JSON, _BODY_B)
 def receive_hook(
     sink: Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$", max_length=64)],
@@ -60,7 +58,7 @@ def receive_hook(
     """
     sinks: Sinks = request.app.state.sinks
     forge = sinks.named(sink)
-    if not isinstance(forge, HookedForge) or forge.hook_secret is None:
+    if not isinstance(forge, hooks.HookedForge) or forge.hook_secret is None:
         raise NotFound("THROUGHLINE_OUTBOX names no such sink with a hook_secret.")
     try:
         spoken = forge.spoken(request.headers, body)
@@ -84,8 +82,8 @@ def receive_hook(
 
 def _obey(
     session: Session,
-    forge: HookedForge,
-    spoken: Spoken,
+    forge: hooks.HookedForge,
+    spoken: hooks.Spoken,
     command: Command,
     ends: tuple[str, str] | None,
     address: str,

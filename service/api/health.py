@@ -9,11 +9,11 @@ from pydantic import BaseModel
 
 from benchmarks.version import installed
 from service.api.dependencies import get_database
-from service.api.router import noun
-from service.auth.permissions import Permission, needs
+from service.api.router import Noun
+from service.auth.permissions import Permission
 from service.maintenance.background import AnalysisProcess
 
-router = noun("", "health")
+router = Noun("", "health")
 
 
 class Health(BaseModel):
@@ -31,7 +31,7 @@ class Health(BaseModel):
 
 
 @router.get("/health")
-@needs(Permission.OPEN)
+@Permission.OPEN.required
 async def read_health(request: Request) -> Health:
     """Say whether the database can be read and written; 503 with one sentence if not.
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from service.api.dependencies import Caller, DatabaseSession, Now, owned
-from service.api.openapi import problems
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth import audit
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.history import imports
 from service.schemas.imports import Imported, ImportRequest
 
-router = noun("/imports", "imports")
+router = Noun("/imports", "imports")
 
 
-@router.post("", responses=problems(409))
-@needs(Permission.SUBMIT)
+@router.post("", responses=router.problems(409))
+@Permission.SUBMIT.required
 def import_points(
     request: ImportRequest, session: DatabaseSession, now: Now, caller: Caller
 ) -> Imported:

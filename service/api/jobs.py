@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from fastapi import Response
 
-from benchmarks.contracts import JobState, Revision
+from benchmarks import contracts
 from service.api import dependencies
-from service.api.openapi import problems
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth import audit
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.database.paging import matching
 from service.jobs import expiry, requests, views
 from service.jobs import submit as jobs_submit
 from service.models import Job
 from service.schemas import jobs as schemas
 
-router = noun("/jobs", "jobs")
+router = Noun("/jobs", "jobs")
 
 
 @router.post("", status_code=201, responses={200: {"description": "Submitted before."}})
-@needs(Permission.SUBMIT)
+@Permission.SUBMIT.required
 def submit(
     spec: requests.JobRequest,
     response: Response,
@@ -40,11 +39,11 @@ def submit(
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_jobs(
     session: dependencies.DatabaseSession,
-    state: JobState | None = None,
-    revision: Revision | None = None,
+    state: contracts.JobState | None = None,
+    revision: contracts.Revision | None = None,
     cursor: dependencies.Cursor = None,
     limit: dependencies.Limit = 50,
 ) -> schemas.Listing[schemas.JobView]:
@@ -53,15 +52,15 @@ def list_jobs(
     return schemas.Listing.of(views.list_jobs(session, *conditions, after=cursor, limit=limit))
 
 
-@router.get("/{job_id}", responses=problems(404))
-@needs(Permission.READ)
+@router.get("/{job_id}", responses=router.problems(404))
+@Permission.READ.required
 def read_job(job_id: dependencies.Id, session: dependencies.DatabaseSession) -> schemas.JobView:
     """Read a job with its attempts."""
     return views.load_job(session, job_id)
 
 
-@router.post("/{job_id}/cancel", responses=problems(404))
-@needs(Permission.SUBMIT)
+@router.post("/{job_id}/cancel", responses=router.problems(404))
+@Permission.SUBMIT.required
 def cancel(
     job_id: dependencies.Id, session: dependencies.DatabaseSession, now: dependencies.Now
 ) -> schemas.JobView:

@@ -21,9 +21,8 @@ from benchmarks.artifact_kinds import GZIP, LIMIT_B, ArtifactKind
 from benchmarks.contracts import Claim, Contract, Heartbeat, Lease, Line, Renewal, Result, Secret
 from service import comparisons
 from service.api.dependencies import Caller, Id, LeaseTerms
-from service.api.openapi import problems
-from service.api.router import noun
-from service.auth.permissions import Permission, needs
+from service.api.router import Noun
+from service.auth.permissions import Permission
 from service.database.session import Database, now_of
 from service.errors import Fenced, Invalid
 from service.history import attachments
@@ -34,7 +33,7 @@ from service.http.strict_route import Plain, WorkerRoute, takes
 from service.jobs import attempts, candidates, leases
 from service.jobs.types import Completion, Holder, Terms
 
-router = noun("", "leases", WorkerRoute)
+router = Noun("", "leases", WorkerRoute)
 
 
 async def get_holder(
@@ -50,7 +49,7 @@ async def get_holder(
 AttemptHolder = Annotated[Holder, Depends(get_holder)]
 
 _ATTEMPT = "/jobs/{job_id}/attempts/{number}"
-_FENCED = problems(409)
+_FENCED = router.problems(409)
 
 
 class Release(Contract):
@@ -80,7 +79,7 @@ _POSTED_FILE: Any = {
     "response_model": PostedArtifact,
     "responses": {
         200: {"description": "Posted before.", "model": PostedArtifact},
-        **problems(404, 409),
+        **router.problems(404, 409),
     },
     "openapi_extra": {"requestBody": {"required": True, "content": {GZIP: {"schema": _PACKED}}}},
 }
@@ -89,9 +88,9 @@ _POSTED_FILE: Any = {
 @router.post(
     "/leases",
     response_model=Lease,
-    responses={204: {"description": "No work."}, **problems(404, 409)},
+    responses={204: {"description": "No work."}, **router.problems(404, 409)},
 )
-@needs(Permission.WORK)
+@Permission.WORK.required
 async def claim_job(claim: Claim, request: Request, terms: LeaseTerms, caller: Caller) -> Response:
     """Ask for a job that needs no label which the worker lacks; waits up to `wait_s` for one.
 
@@ -113,7 +112,7 @@ async def claim_job(claim: Claim, request: Request, terms: LeaseTerms, caller: C
 
 
 @router.post(f"{_ATTEMPT}/start", status_code=204, responses=_FENCED)
-@needs(Permission.WORK)
+@Permission.WORK.required
 async def start(holder: AttemptHolder, request: Request, terms: LeaseTerms) -> Response:
     """Say that the measurement begins; repeating it changes nothing."""
 
@@ -125,7 +124,7 @@ async def start(holder: AttemptHolder, request: Request, terms: LeaseTerms) -> R
 
 
 @router.post(f"{_ATTEMPT}/heartbeat", response_model=Renewal, responses=_FENCED)
-@needs(Permission.WORK)
+@Permission.WORK.required
 async def heartbeat(beat: Heartbeat, holder: AttemptHolder, request: Request) -> Response:
     """Renew the lease and report progress and the end of the log.
 
@@ -144,9 +143,12 @@ async def heartbeat(beat: Heartbeat, holder: AttemptHolder, request: Request) ->
     f"{_ATTEMPT}/result",
     status_code=201,
     response_model=Posted,
-    responses={200: {"description": "Posted before.", "model": Posted}, **problems(404, 409)},
+    responses={
+        200: {"description": "Posted before.", "model": Posted},
+        **router.problems(404, 409),
+    },
 )
-@needs(Permission.WORK)
+@Permission.WORK.required
 async def post_result(result: Result, holder: AttemptHolder, request: Request) -> Response:
     """Deliver a result: 201 the first time, 200 for the same result again.
 
@@ -170,7 +172,7 @@ async def post_result(result: Result, holder: AttemptHolder, request: Request) -
 
 
 @router.post(f"{_ATTEMPT}/trace", **_POSTED_FILE)
-@needs(Permission.WORK)
+@Permission.WORK.required
 @takes(GZIP, LIMIT_B)
 async def post_trace(holder: AttemptHolder, request: Request) -> Response:
     """Deliver the profiler's trace of a result that was taken: JSON packed with gzip.
@@ -185,7 +187,7 @@ async def post_trace(holder: AttemptHolder, request: Request) -> Response:
 
 
 @router.post(f"{_ATTEMPT}/log", **_POSTED_FILE)
-@needs(Permission.WORK)
+@Permission.WORK.required
 @takes(GZIP, LIMIT_B)
 async def post_log(holder: AttemptHolder, request: Request) -> Response:
     """Deliver the whole log of a result that was taken, packed with gzip.
@@ -218,7 +220,7 @@ async def _keep(kind: ArtifactKind, body: bytes, holder: Holder, request: Reques
 
 
 @router.post(f"{_ATTEMPT}/release", status_code=204, responses=_FENCED)
-@needs(Permission.WORK)
+@Permission.WORK.required
 async def release(body: Release, holder: AttemptHolder, request: Request) -> Response:
     """Give a job back unharmed: it is queued again, and nothing counts as lost."""
 

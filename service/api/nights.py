@@ -8,16 +8,15 @@ from typing import Annotated
 from fastapi import Path, Query
 
 from benchmarks.contracts import Worded
-from service.api.dependencies import Cursor, DatabaseSession, Limit, Now, Prices
-from service.api.openapi import problems
-from service.api.router import noun
-from service.auth.permissions import Permission, needs
+from service.api import dependencies
+from service.api.router import Noun
+from service.auth.permissions import Permission
 from service.errors import Invalid
 from service.findings.nights import announce, facts
 from service.schemas.jobs import Listing
 from service.schemas.nights import NightReport, NightSummary
 
-router = noun("/nights", "nights")
+router = Noun("/nights", "nights")
 
 NightName = Annotated[
     str,
@@ -31,18 +30,24 @@ OfProject = Annotated[
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_nights(
-    session: DatabaseSession, cursor: Cursor = None, limit: Limit = 50
+    session: dependencies.DatabaseSession,
+    cursor: dependencies.Cursor = None,
+    limit: dependencies.Limit = 50,
 ) -> Listing[NightSummary]:
     """List the nights that were reported, the newest first."""
     return Listing.of(announce.list_reported(session, cursor, limit))
 
 
-@router.get("/{night}", responses=problems(404))
-@needs(Permission.READ)
+@router.get("/{night}", responses=router.problems(404))
+@Permission.READ.required
 def read_night(
-    night: NightName, session: DatabaseSession, now: Now, prices: Prices, project: OfProject = None
+    night: NightName,
+    session: dependencies.DatabaseSession,
+    now: dependencies.Now,
+    prices: dependencies.Prices,
+    project: OfProject = None,
 ) -> NightReport:
     """Read what is known of a night by now: changes, recoveries, gaps, cost and coverage.
 
@@ -52,7 +57,7 @@ def read_night(
     return facts.gather(session, night_of(session, night, project), now, project, prices)
 
 
-def night_of(session: DatabaseSession, name: str, project: str | None) -> date:
+def night_of(session: dependencies.DatabaseSession, name: str, project: str | None) -> date:
     """Read the name of a night.
 
     Raises:

@@ -10,7 +10,7 @@ import anyio.to_thread
 import orjson
 from fastapi import FastAPI, Request, Response
 
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.http.exchange import Shared
 from service.http.strict_route import GuardedRoute
 from service.schemas.access import Problem
@@ -61,7 +61,7 @@ class DescribedApi(FastAPI):
         self._describing = anyio.Lock()
         self.add_api_route(self.openapi_url, self._describe, include_in_schema=False)
 
-    @needs(Permission.OPEN)
+    @Permission.OPEN.required
     async def _describe(self, request: Request) -> Response:  # noqa: ARG002
         async with self._describing:
             # It takes a second, once: in a thread, and one alone, because strangers may ask.

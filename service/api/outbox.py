@@ -8,20 +8,19 @@ from fastapi import Request
 from pydantic import StringConstraints
 
 from benchmarks.contracts import Contract
-from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Now
-from service.api.openapi import problems
-from service.api.router import noun
+from service.api import dependencies
+from service.api.router import Noun
 from service.auth import audit
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.database.paging import matching
 from service.errors import NotFound
 from service.models import DeliveryRow
 from service.outbox import deliveries
 from service.outbox.sinks import Sinks
+from service.schemas import outbox
 from service.schemas.jobs import Listing
-from service.schemas.outbox import DeliveryState, DeliveryView
 
-router = noun("/outbox", "outbox")
+router = Noun("/outbox", "outbox")
 
 
 class SinkTestRequest(Contract):
@@ -31,24 +30,27 @@ class SinkTestRequest(Contract):
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_deliveries(
-    session: DatabaseSession,
-    state: DeliveryState | None = None,
-    cursor: Cursor = None,
-    limit: Limit = 100,
-) -> Listing[DeliveryView]:
+    session: dependencies.DatabaseSession,
+    state: outbox.DeliveryState | None = None,
+    cursor: dependencies.Cursor = None,
+    limit: dependencies.Limit = 100,
+) -> Listing[outbox.DeliveryView]:
     """List the deliveries of events to sinks, the newest first."""
     conditions = matching({DeliveryRow.state: state})
     page = deliveries.list_deliveries(session, *conditions, after=cursor, limit=limit)
     return Listing.of(page)
 
 
-@router.post("/tests", status_code=201, responses=problems(404))
-@needs(Permission.ADMIN)
+@router.post("/tests", status_code=201, responses=router.problems(404))
+@Permission.ADMIN.required
 def send_test(
-    body: SinkTestRequest, request: Request, session: DatabaseSession, now: Now
-) -> DeliveryView:
+    body: SinkTestRequest,
+    request: Request,
+    session: dependencies.DatabaseSession,
+    now: dependencies.Now,
+) -> outbox.DeliveryView:
     """Have a test sent to a sink within seconds."""
     sinks: Sinks = request.app.state.sinks
     if sinks.named(body.sink) is None:
@@ -58,17 +60,21 @@ def send_test(
     return deliveries.load(session, made)
 
 
-@router.post("/{delivery_id}/again", responses=problems(404, 409))
-@needs(Permission.ADMIN)
-def send_again(delivery_id: Id, session: DatabaseSession, now: Now) -> DeliveryView:
+@router.post("/{delivery_id}/again", responses=router.problems(404, 409))
+@Permission.ADMIN.required
+def send_again(
+    delivery_id: dependencies.Id, session: dependencies.DatabaseSession, now: dependencies.Now
+) -> outbox.DeliveryView:
     """Send a dead letter again, with all its attempts."""
     deliveries.again(session, delivery_id, now)
     return deliveries.load(session, delivery_id)
 
 
-@router.post("/{delivery_id}/dismiss", responses=problems(404, 409))
-@needs(Permission.ADMIN)
-def dismiss(delivery_id: Id, session: DatabaseSession) -> DeliveryView:
+@router.post("/{delivery_id}/dismiss", responses=router.problems(404, 409))
+@Permission.ADMIN.required
+def dismiss(
+    delivery_id: dependencies.Id, session: dependencies.DatabaseSession
+) -> outbox.DeliveryView:
     """Give a dead letter up: it is not sent again, and is removed like what was delivered."""
     deliveries.dismiss(session, delivery_id)
     return deliveries.load(session, delivery_id)

@@ -14,25 +14,22 @@ from benchmarks import contracts
 from benchmarks.artifact_kinds import GZIP, ArtifactKind
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Now
 from service.api.findings import Actor
-from service.api.openapi import problems
-from service.api.router import noun
-from service.auth.permissions import Permission, needs
+from service.api.router import Noun
+from service.auth.permissions import Permission
 from service.database.paging import matching
-from service.history import attachments, exclusions, queries, replicates
+from service.history import attachments, exclusions, queries, replicates, types
 from service.history.artifacts import ArtifactStore
-from service.history.exclusions import ExclusionView
-from service.history.types import ResultSummary, StoredResult
 from service.jobs import suggestions
 from service.models import ResultRow
 from service.schemas.jobs import Listing
 
-router = noun("/results", "results")
+router = Noun("/results", "results")
 
-_WRITTEN = TypeAdapter(StoredResult)
+_WRITTEN = TypeAdapter(types.StoredResult)
 _PACKED: Any = {
     200: {"content": {GZIP: {"schema": {"type": "string", "format": "binary"}}}},
     307: {"description": "It lies at the address in `Location`, in the bucket."},
-    **problems(404),
+    **router.problems(404),
 }
 Reason = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f]+$")]
 
@@ -45,7 +42,7 @@ class ExclusionRequest(contracts.Contract):
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_results(
     session: DatabaseSession,
     revision: contracts.Revision | None = None,
@@ -54,15 +51,15 @@ def list_results(
     status: contracts.Status | None = None,
     cursor: Cursor = None,
     limit: Limit = 50,
-) -> Listing[ResultSummary]:
+) -> Listing[types.ResultSummary]:
     """List results, the last to arrive first; `case` is a case's key."""
     of_case = {ResultRow.revision: revision, ResultRow.case_key: case}
     conditions = matching(of_case | {ResultRow.worker: worker, ResultRow.status: status})
     return Listing.of(queries.list_results(session, *conditions, after=cursor, limit=limit))
 
 
-@router.get("/{result_id}", response_model=StoredResult, responses=problems(404))
-@needs(Permission.READ)
+@router.get("/{result_id}", response_model=types.StoredResult, responses=router.problems(404))
+@Permission.READ.required
 def read_result(result_id: Id, session: DatabaseSession) -> Response:
     """Read a result: every sample and fact, as it was posted; `parts` are those of its point.
 
@@ -84,7 +81,7 @@ def read_result(result_id: Id, session: DatabaseSession) -> Response:
 
 
 @router.get("/{result_id}/trace", response_class=Response, responses=_PACKED)
-@needs(Permission.READ)
+@Permission.READ.required
 def read_trace(request: Request, result_id: Id, session: DatabaseSession) -> Response:
     """Download the profiler's Chrome trace of a result, JSON packed with gzip.
 
@@ -95,7 +92,7 @@ def read_trace(request: Request, result_id: Id, session: DatabaseSession) -> Res
 
 
 @router.get("/{result_id}/log", response_class=Response, responses=_PACKED)
-@needs(Permission.READ)
+@Permission.READ.required
 def read_log(request: Request, result_id: Id, session: DatabaseSession) -> Response:
     """Download the whole log of a failed result, packed with gzip; or 307, as for a trace.
 
@@ -116,26 +113,26 @@ def _artifact(
     return Response(body, media_type=GZIP, headers={"Content-Disposition": name})
 
 
-@router.get("/{result_id}/exclusions", responses=problems(404))
-@needs(Permission.READ)
-def list_exclusions(result_id: Id, session: DatabaseSession) -> Listing[ExclusionView]:
+@router.get("/{result_id}/exclusions", responses=router.problems(404))
+@Permission.READ.required
+def list_exclusions(result_id: Id, session: DatabaseSession) -> Listing[exclusions.ExclusionView]:
     """List who took a result out of its histories, when and why, and who put it back."""
     return Listing(items=exclusions.exclusions_of(session, result_id), next_cursor=None)
 
 
-@router.put("/{result_id}/exclusion", responses=problems(404, 409))
-@needs(Permission.TRIAGE)
+@router.put("/{result_id}/exclusion", responses=router.problems(404, 409))
+@Permission.TRIAGE.required
 def exclude(
     result_id: Id, request: ExclusionRequest, session: DatabaseSession, now: Now
-) -> ExclusionView:
+) -> exclusions.ExclusionView:
     """Take a result out of its histories: it stays, is shown, and is analysed no more."""
     return exclusions.exclude(session, result_id, request.reason, request.actor, now)
 
 
-@router.delete("/{result_id}/exclusion", responses=problems(404))
-@needs(Permission.TRIAGE)
+@router.delete("/{result_id}/exclusion", responses=router.problems(404))
+@Permission.TRIAGE.required
 def include(
     result_id: Id, actor: Annotated[Actor, Query()], session: DatabaseSession, now: Now
-) -> ExclusionView:
+) -> exclusions.ExclusionView:
     """Put an excluded result back into its histories."""
     return exclusions.include(session, result_id, actor, now)

@@ -8,34 +8,33 @@ from fastapi import Path
 
 from benchmarks.contracts import Name
 from service.api import dependencies
-from service.api.openapi import problems
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth import audit
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.jobs import schedules, submissions
 from service.schemas.jobs import Listing, ScheduleView, Submitted
 
-router = noun("/schedules", "schedules")
+router = Noun("/schedules", "schedules")
 
 ScheduleName = Annotated[Name, Path()]
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_schedules(session: dependencies.DatabaseSession) -> Listing[ScheduleView]:
     """List all schedules, by name."""
     return Listing(items=schedules.every(session), next_cursor=None)
 
 
-@router.get("/{name}", responses=problems(404))
-@needs(Permission.READ)
+@router.get("/{name}", responses=router.problems(404))
+@Permission.READ.required
 def read_schedule(name: ScheduleName, session: dependencies.DatabaseSession) -> ScheduleView:
     """Read a schedule."""
     return schedules.load(session, name)
 
 
 @router.put("/{name}")
-@needs(Permission.ADMIN)
+@Permission.ADMIN.required
 def put_schedule(
     name: ScheduleName,
     request: schedules.ScheduleRequest,
@@ -52,15 +51,15 @@ def put_schedule(
     return schedules.put(session, name, request, now)
 
 
-@router.delete("/{name}", status_code=204, responses=problems(404))
-@needs(Permission.ADMIN)
+@router.delete("/{name}", status_code=204, responses=router.problems(404))
+@Permission.ADMIN.required
 def delete_schedule(name: ScheduleName, session: dependencies.DatabaseSession) -> None:
     """Forget a schedule; what it submitted stays."""
     schedules.delete(session, name)
 
 
-@router.post("/{name}/fire", status_code=201, responses=problems(404, 409))
-@needs(Permission.SUBMIT)
+@router.post("/{name}/fire", status_code=201, responses=router.problems(404, 409))
+@Permission.SUBMIT.required
 def fire(
     name: ScheduleName, session: dependencies.DatabaseSession, now: dependencies.Now
 ) -> Submitted:

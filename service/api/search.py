@@ -7,20 +7,20 @@ from typing import Annotated
 from fastapi import Query
 
 from service.api.dependencies import DatabaseSession
-from service.api.router import noun
-from service.auth.permissions import Permission, needs
+from service.api.router import Noun
+from service.auth.permissions import Permission
 from service.findings import search as by_words
 from service.http.strict_route import Plain
 from service.schemas.jobs import Listing
 from service.schemas.search import SearchHit
 
-router = noun("/search", "search")
+router = Noun("/search", "search")
 
 Text = Annotated[str, Query(max_length=200, description="Words that a name has.")]
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def search(
     session: DatabaseSession, q: Text = "", limit: Annotated[int, Query(ge=1, le=50), Plain] = 12
 ) -> Listing[SearchHit]:

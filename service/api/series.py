@@ -8,32 +8,30 @@ import orjson
 from fastapi import Query, Response
 
 from benchmarks import contracts
-from benchmarks.contracts import Line
 from service.api import dependencies
-from service.api.openapi import problems
-from service.api.router import noun
-from service.auth.permissions import Permission, needs
+from service.api.router import Noun
+from service.auth.permissions import Permission
 from service.history import imports, queries
 from service.history.description import AnalysisView, describe
 from service.http.strict_route import Plain
+from service.schemas import series
 from service.schemas.jobs import Listing
 from service.schemas.measured_elsewhere import ForeignPoint
-from service.schemas.series import Series, SeriesPoint
 
-router = noun("/series", "series")
+router = Noun("/series", "series")
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_series(
     session: dependencies.DatabaseSession,
-    metric: Line | None = None,
-    workload: Line | None = None,
-    case: Line | None = None,
+    metric: contracts.Line | None = None,
+    workload: contracts.Line | None = None,
+    case: contracts.Line | None = None,
     project: contracts.Name | None = None,
     cursor: dependencies.Cursor = None,
     limit: dependencies.Limit = 100,
-) -> Listing[Series]:
+) -> Listing[series.Series]:
     """List series by case and metric, without their points; `case` is a case's key.
 
     `workload` is also the name of a benchmark that another tool measured.
@@ -43,9 +41,9 @@ def list_series(
     return Listing.of(page)
 
 
-@router.get("/{series_id}", responses=problems(404))
-@needs(Permission.READ)
-def read_series(series_id: dependencies.Id, session: dependencies.DatabaseSession) -> Series:
+@router.get("/{series_id}", responses=router.problems(404))
+@Permission.READ.required
+def read_series(series_id: dependencies.Id, session: dependencies.DatabaseSession) -> series.Series:
     """Read a series with all its points, by revision and then by time of measurement.
 
     A point whose `disturbed` names flags is neither analysed nor compared.
@@ -53,8 +51,12 @@ def read_series(series_id: dependencies.Id, session: dependencies.DatabaseSessio
     return queries.load_series(session, series_id)
 
 
-@router.get("/{series_id}/points", response_model=Listing[SeriesPoint], responses=problems(404))
-@needs(Permission.READ)
+@router.get(
+    "/{series_id}/points",
+    response_model=Listing[series.SeriesPoint],
+    responses=router.problems(404),
+)
+@Permission.READ.required
 def list_points(
     series_id: dependencies.Id,
     session: dependencies.DatabaseSession,
@@ -66,8 +68,8 @@ def list_points(
     return Response(orjson.dumps(page), media_type="application/json")
 
 
-@router.get("/{series_id}/export", responses=problems(404))
-@needs(Permission.READ)
+@router.get("/{series_id}/export", responses=router.problems(404))
+@Permission.READ.required
 def export_points(
     series_id: dependencies.Id,
     session: dependencies.DatabaseSession,
@@ -82,8 +84,8 @@ def export_points(
     return Listing.of(imports.export(session, series_id, after=cursor, limit=limit))
 
 
-@router.get("/{series_id}/analysis", responses=problems(404))
-@needs(Permission.READ)
+@router.get("/{series_id}/analysis", responses=router.problems(404))
+@Permission.READ.required
 def read_analysis(
     series_id: dependencies.Id, session: dependencies.DatabaseSession
 ) -> AnalysisView:

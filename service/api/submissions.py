@@ -11,10 +11,9 @@ from fastapi.responses import PlainTextResponse
 from benchmarks.contracts import Name, Revision
 from service import models
 from service.api import dependencies
-from service.api.openapi import problems
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth import audit
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.database.paging import matching
 from service.history import revisions
 from service.http.long_poll import pauses
@@ -26,11 +25,11 @@ from service.schemas.jobs import Listing, SubmissionSummary, SubmissionView, Sub
 from service.schemas.reports import Report
 from service.wording import markdown
 
-router = noun("/submissions", "submissions")
+router = Noun("/submissions", "submissions")
 
 
 @router.post("", status_code=201, responses={200: {"description": "Submitted before."}})
-@needs(Permission.SUBMIT)
+@Permission.SUBMIT.required
 def submit(
     request: SubmissionRequest,
     response: Response,
@@ -65,7 +64,7 @@ def submit(
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_submissions(
     session: dependencies.DatabaseSession,
     revision: Revision | None = None,
@@ -79,8 +78,8 @@ def list_submissions(
     return Listing.of(page)
 
 
-@router.get("/{submission_id}", responses=problems(404))
-@needs(Permission.READ)
+@router.get("/{submission_id}", responses=router.problems(404))
+@Permission.READ.required
 async def read_submission(
     submission_id: dependencies.Id, request: Request, wait_s: dependencies.Wait = 0.0
 ) -> SubmissionView:
@@ -104,9 +103,9 @@ async def read_submission(
 @router.get(
     "/{submission_id}/report",
     response_model=Report,
-    responses={200: {"content": {"text/markdown": {}}}, **problems(404)},
+    responses={200: {"content": {"text/markdown": {}}}, **router.problems(404)},
 )
-@needs(Permission.READ)
+@Permission.READ.required
 def read_report(
     submission_id: dependencies.Id,
     session: dependencies.DatabaseSession,

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from service.api import dependencies
-from service.api.openapi import problems
-from service.api.router import noun
+from service.api.router import Noun
 from service.auth import audit, token_store
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.auth.token_store import TokenRequest
 from service.schemas.access import NewToken, TokenView
 from service.schemas.jobs import Listing
 
-router = noun("/tokens", "access")
+router = Noun("/tokens", "access")
 
 
 @router.post("", status_code=201)
-@needs(Permission.ADMIN)
+@Permission.ADMIN.required
 def create(
     request: TokenRequest,
     session: dependencies.DatabaseSession,
@@ -30,14 +29,14 @@ def create(
 
 
 @router.get("")
-@needs(Permission.ADMIN)
+@Permission.ADMIN.required
 def list_tokens(session: dependencies.DatabaseSession, now: dependencies.Now) -> Listing[TokenView]:
     """List all tokens, the newest first, without what is secret of them."""
     return Listing(items=token_store.every(session, now), next_cursor=None)
 
 
-@router.post("/{token_id}/rotate", responses=problems(404, 409))
-@needs(Permission.ADMIN)
+@router.post("/{token_id}/rotate", responses=router.problems(404, 409))
+@Permission.ADMIN.required
 def rotate(
     token_id: dependencies.TokenId,
     session: dependencies.DatabaseSession,
@@ -51,8 +50,8 @@ def rotate(
     return token_store.rotate(session, key, token_id, now)
 
 
-@router.post("/{token_id}/revoke", responses=problems(404))
-@needs(Permission.ADMIN)
+@router.post("/{token_id}/revoke", responses=router.problems(404))
+@Permission.ADMIN.required
 def revoke(
     token_id: dependencies.TokenId, session: dependencies.DatabaseSession, now: dependencies.Now
 ) -> TokenView:

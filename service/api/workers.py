@@ -10,14 +10,13 @@ from pydantic import StringConstraints
 from benchmarks.contracts import Contract, Name, Worker
 from service.api import dependencies
 from service.api.findings import Actor
-from service.api.openapi import problems
-from service.api.router import noun
-from service.auth.permissions import Permission, needs
+from service.api.router import Noun
+from service.auth.permissions import Permission
 from service.errors import Invalid
 from service.jobs import workers
 from service.schemas.jobs import IntroducedWorker, Listing, WorkerView
 
-router = noun("/workers", "workers")
+router = Noun("/workers", "workers")
 
 
 class DrainRequest(Contract):
@@ -28,8 +27,8 @@ class DrainRequest(Contract):
     """Null: whoever the token is of."""
 
 
-@router.put("/{name}", responses=problems(409))
-@needs(Permission.WORK)
+@router.put("/{name}", responses=router.problems(409))
+@Permission.WORK.required
 def introduce(
     name: Annotated[Name, Path()],
     worker: Worker,
@@ -49,14 +48,14 @@ def introduce(
 
 
 @router.get("")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_workers(session: dependencies.DatabaseSession) -> Listing[WorkerView]:
     """List all workers, the last seen first, with the `revisions` whose own code each can run."""
     return Listing(items=workers.every(session), next_cursor=None)
 
 
-@router.put("/{name}/drain", responses=problems(404, 409))
-@needs(Permission.ADMIN)
+@router.put("/{name}/drain", responses=router.problems(404, 409))
+@Permission.ADMIN.required
 def drain(
     name: Annotated[Name, Path()],
     request: DrainRequest,
@@ -71,8 +70,8 @@ def drain(
     return workers.drain(session, name, request.reason, request.actor or caller.name, now)
 
 
-@router.delete("/{name}/drain", responses=problems(404))
-@needs(Permission.ADMIN)
+@router.delete("/{name}/drain", responses=router.problems(404))
+@Permission.ADMIN.required
 def resume(name: Annotated[Name, Path()], session: dependencies.DatabaseSession) -> WorkerView:
     """Give a drained worker jobs again."""
     return workers.resume(session, name)

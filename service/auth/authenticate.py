@@ -28,7 +28,6 @@ from service.auth import access_mode, audit, csrf, sessions, signing_key, token_
 from service.auth.access_mode import Asked
 from service.auth.permissions import AUDITED, MAY, SAFE, Permission
 from service.auth.principal import ANYBODY, READER, Principal, network_of
-from service.auth.signing_key import Key
 from service.auth.token_format import Mistyped, Token
 from service.database.session import Database, now_of
 from service.errors import Forbidden, ServiceError, TooMany, Unauthorized
@@ -135,7 +134,7 @@ class Authenticator:
         self._listing = anyio.Lock()
 
     @cached_property
-    def key(self) -> Key:
+    def key(self) -> signing_key.Key:
         """The server's key; read, or made, when it is first needed."""
         return signing_key.of(self._settings)
 

@@ -11,6 +11,9 @@ from typing import Any, TypeVar
 
 from service.schemas.access import TokenKind
 
+F = TypeVar("F", bound=Callable[..., Any])
+_DECLARED = "needed_permission"
+
 
 class Undeclared(Exception):
     """A route does not say who may call it."""
@@ -35,6 +38,11 @@ class Permission(StrEnum):
     ADMIN = "admin"
     """Change what is measured by the clock, and who may do what."""
 
+    def required(self, endpoint: F) -> F:
+        """Declare, below a route's own decorator, that its endpoint asks for this permission."""
+        setattr(endpoint, _DECLARED, self)
+        return endpoint
+
 
 EVERYTHING = frozenset(Permission)
 MAY: Mapping[TokenKind, frozenset[Permission]] = {
@@ -51,19 +59,6 @@ AUDITED = frozenset({Permission.SUBMIT, Permission.TRIAGE, Permission.ADMIN})
 SAFE = frozenset({"GET", "HEAD"})
 """Methods that change nothing."""
 
-F = TypeVar("F", bound=Callable[..., Any])
-_DECLARED = "needed_permission"
-
-
-def needs(permission: Permission) -> Callable[[F], F]:
-    """Declare, below a route's own decorator, the permission that it asks for."""
-
-    def declare(endpoint: F) -> F:
-        setattr(endpoint, _DECLARED, permission)
-        return endpoint
-
-    return declare
-
 
 def needed(endpoint: Callable[..., Any]) -> Permission:
     """Return what an endpoint has declared.
@@ -73,5 +68,7 @@ def needed(endpoint: Callable[..., Any]) -> Permission:
     """
     permission = getattr(endpoint, _DECLARED, None)
     if not isinstance(permission, Permission):
-        raise Undeclared(f"{endpoint.__qualname__} does not say who may call it: add @needs(...)")
+        raise Undeclared(
+            f"{endpoint.__qualname__} does not say who may call it: add @Permission.X.required"
+        )
     return permission

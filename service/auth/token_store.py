@@ -11,12 +11,11 @@ from sqlalchemy import Row, Table, bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Contract, Name
+from service import errors
 from service.auth import token_format
 from service.auth.permissions import BOUND
 from service.auth.signing_key import Key
-from service.auth.token_format import Token
 from service.database.session import rows
-from service.errors import Conflict, NotFound, Unauthorized
 from service.models import TokenRow
 from service.schemas.access import NewToken, TokenKind, TokenView
 
@@ -98,7 +97,7 @@ def rotate(session: Session, key: Key, token_id: str, now: datetime) -> NewToken
     """
     row = _get(session, token_id)
     if _state(row, now) != "live":
-        raise Conflict(f"This token is {_state(row, now)}; make another one.")
+        raise errors.Conflict(f"This token is {_state(row, now)}; make another one.")
     made = token_format.renewed(row.kind, row.id)
     row.digest, row.key_id, row.rotated_at = token_format.digest(key.value, made), key.id, now
     row.changes += 1
@@ -155,7 +154,7 @@ def has_worker(session: Session, name: str, now: datetime) -> bool:
     return any(_state(row, now) == "live" for row in session.scalars(named))
 
 
-class Ended(Unauthorized):
+class Ended(errors.Unauthorized):
     """A token of this service, with its right secret, that is revoked or expired."""
 
     def __init__(self, detail: str, token_id: str) -> None:
@@ -168,7 +167,16 @@ def digests(session: Session) -> dict[str, str]:
     return {row.id: row.digest for row in session.execute(select(TokenRow.id, TokenRow.digest))}
 
 
-def verify(session: Session, key: Key, shown: Token, now: datetime) -> TokenView:
+def administrator(session: Session, key: Key, shown: str, now: datetime) -> str | None:
+    """Return the id of the token that is shown, if it is a good one of an administrator."""
+    try:
+        token = verify(session, key, token_format.read(shown), now)
+    except (token_format.Mistyped, errors.Unauthorized):
+        return None
+    return token.id if token.kind is TokenKind.ADMIN else None
+
+
+def verify(session: Session, key: Key, shown: token_format.Token, now: datetime) -> TokenView:
     """The token that somebody shows, if it is good now.
 
     Raises:
@@ -177,12 +185,12 @@ def verify(session: Session, key: Key, shown: Token, now: datetime) -> TokenView
     """
     row = session.execute(_SHOWN, {"shown": shown.id}).first()
     if row is not None and row.key_id != key.id:
-        raise Unauthorized(
+        raise errors.Unauthorized(
             "This token was made with another server key: bring access.key back into the "
             "service's state folder, or make a new token where the service runs."
         )
     if row is None or not token_format.matches(key.value, shown, row.digest):
-        raise Unauthorized(
+        raise errors.Unauthorized(
             "This token is not known here, or was rotated; check that it is the newest one and "
             "of this service."
         )
@@ -215,9 +223,9 @@ def _state(row: TokenRow | Row[Any], now: datetime) -> Literal["live", "expired"
 def _get(session: Session, token_id: str) -> TokenRow:
     row = session.get(TokenRow, token_id, with_for_update=True)
     if row is None:
-        raise NotFound(NONE)
+        raise errors.NotFound(NONE)
     return row
 
 
-def _new_token(row: TokenRow, made: Token, now: datetime) -> NewToken:
+def _new_token(row: TokenRow, made: token_format.Token, now: datetime) -> NewToken:
     return NewToken(token=made.text, **view(row, now).model_dump())

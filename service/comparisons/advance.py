@@ -12,16 +12,13 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES
 from service.analysis import gate
-from service.analysis.gate import Decision
-from service.analysis.statement import Statement, state
+from service.analysis.statement import Statement
 from service.comparisons import case_workers, comparison_jobs, forecasts, worker_choice
 from service.comparisons.start import tell
 from service.database.prepared import session_on
 from service.database.session import Database, found, now_of, rows
 from service.jobs import expiry
 from service.models import ComparisonJob, ComparisonRow, ComparisonState, EventKind, Job
-from service.models.bisections import PROBES
-from service.models.confirmations import CONFIRMATIONS
 from service.schemas.comparisons import ComparisonRequest
 from service.schemas.gate import GOOD, Outcome
 from service.wording.statements import say
@@ -58,7 +55,7 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
     made = comparison_jobs.of(session, comparison_id)
     under_way = comparison_jobs.take_note(session, made)
     spent = now >= row.ends_at
-    request = ComparisonRequest.model_validate(row.request)
+    request = row.parsed_request
     over = spent or (request.probe is not None and bool(made))
     made = comparison_jobs.of(session, comparison_id)
     free, begun = case_workers.free(session, row, request, made, now)
@@ -122,13 +119,13 @@ def _load(session: Session, comparison_id: str) -> ComparisonRow:
     return found(session, ComparisonRow, comparison_id, populate_existing=True)
 
 
-def _decide(session: Session, row: ComparisonRow, decision: Decision, now: datetime) -> bool:
+def _decide(session: Session, row: ComparisonRow, decision: gate.Decision, now: datetime) -> bool:
     ended = {"state": ComparisonState.DECIDED, "decided_at": now, "reason": ""}
     if not _change(session, row, **ended, decision=decision.model_dump(mode="json")):
         return False
     _cancel_jobs(session, row.id, now)
     log.info("comparison %s: %s", row.id, decision.outcome.value)
-    if not row.source.startswith((PROBES, CONFIRMATIONS)):  # they are steps of something larger
+    if not case_workers.is_step(row):
         sentence = say(decision.sentence)
         tell(session, row, EventKind.COMPARISON_DECIDED, decision.outcome.value, sentence, now)
     return True
@@ -157,17 +154,17 @@ def _lacked(
 ) -> Iterator[Statement]:
     """Yield what an inconclusive comparison lacked: time if it was ``cut``, or a worker."""
     if cut:
-        yield state("budget_ended", budget_s=request.budget_s)
+        yield Statement.of("budget_ended", budget_s=request.budget_s)
     if row.worker is None:
         why = worker_choice.lacking(session, request, now)
         drained = worker_choice.drained(session, request, now)
         nobody = f"could be used: {drained}" if drained else "was heard of"
-        yield state("remark", text=why or f"No {_worker(request)} {nobody}.")
+        yield Statement.of("remark", text=why or f"No {_worker(request)} {nobody}.")
         return
     workers = case_workers.waited_for(row, comparison_jobs.of(session, row.id))
     lost_workers = [worker_choice.lost(session, name, now) for name in workers]
     reasons = comparison_jobs.last_loss(session, row.id), *lost_workers
-    yield from (state("remark", text=text) for text in reasons if text)
+    yield from (Statement.of("remark", text=text) for text in reasons if text)
 
 
 def _cancel_jobs(session: Session, comparison_id: str, now: datetime) -> None:

@@ -9,18 +9,18 @@ from datetime import datetime
 from pydantic import ValidationError
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Case, CommitRange, is_commit
+from benchmarks import contracts
 from service.comparisons import bisection
 from service.comparisons.advance import advance
 from service.comparisons.start import start
 from service.errors import ServiceError
 from service.outbox.pull_request_news import rows_of
+from service.schemas import gate
 from service.schemas.bisections import BisectionRequest
 from service.schemas.comparisons import ComparisonRequest
-from service.schemas.gate import CaseVerdict, DecisionView
 from service.schemas.pull_requests import PullRequest
 from service.wording.pull_request import text
-from service.wording.statements import worded
+from service.wording.statements import decision_of
 
 SOURCE = "comment"
 _COMMAND = re.compile(r"^/throughline(?:[ \t]+([^\r\n]*))?\s*$", re.MULTILINE)
@@ -117,7 +117,7 @@ def _gate(
 
 def _rerun(session: Session, asked: CommandPlace, now: datetime) -> str:
     for row in rows_of(session, asked.pull_request):
-        request = ComparisonRequest.model_validate(row.request)
+        request = row.parsed_request
         return _begin(session, request.model_copy(update={"source": SOURCE}), asked, now)
     return NO_GATE
 
@@ -134,20 +134,20 @@ def _bisect(session: Session, asked: CommandPlace, now: datetime) -> str:
     row = next((one for one in rows_of(session, asked.pull_request) if one.decision), None)
     if row is None:
         return NO_GATE
-    decision = DecisionView.model_validate(worded(row.decision))
+    decision = decision_of(row.decision)
     worse = [
         (case.metrics[0], row.cases[place])
         for place, case in enumerate(decision.cases)
-        if case.verdict is CaseVerdict.WORSE and case.metrics
+        if case.verdict is gate.CaseVerdict.WORSE and case.metrics
     ]
     if not worse:
         return "The last gate found no slowdown, so there is nothing to bisect."
     metric, case = min(worse, key=lambda one: one[0].change)
-    if not (is_commit(row.baseline) and is_commit(row.contender)):
+    if not (contracts.is_commit(row.baseline) and contracts.is_commit(row.contender)):
         return "The last gate compared no two commits, so nothing lies between them to bisect."
     request = BisectionRequest(
-        ends=CommitRange(good=row.baseline, bad=row.contender),
-        case=Case.model_validate(case),
+        ends=contracts.CommitRange(good=row.baseline, bad=row.contender),
+        case=contracts.Case.model_validate(case),
         metric=metric.metric,
         source=SOURCE,
         project=row.project or None,

@@ -15,7 +15,6 @@ from service.history import queries
 from service.history.types import StoredResult
 from service.jobs import leases
 from service.models import Attempt, ComparisonJob, ComparisonRow, Job
-from service.schemas.comparisons import ComparisonRequest
 from service.schemas.gate import Side, Used
 
 
@@ -139,7 +138,7 @@ def submit(
     Turning every other pair around keeps a drift of the machine from favouring one side. A job
     that measures both sides stands at the place of the first.
     """
-    request = ComparisonRequest.model_validate(row.request)
+    request = row.parsed_request
     known = records(row, tries)
     place = len(tries)
     for case_place, worker in workers.items():
@@ -147,7 +146,7 @@ def submit(
         pair = asked // 2
         turned = (pair + (request.probe or 0)) % 2
         sides = (*Side,)[::-1] if turned else (*Side,)
-        specs = _specs(row, request, case_place, worker, known[case_place], sides[0])
+        specs = _specs(row, case_place, worker, known[case_place], sides[0])
         jobs = {}
         for offset, (side, spec) in enumerate(specs.items()):
             at = row.baseline_submission if side is Side.BASELINE else row.contender_submission
@@ -170,7 +169,6 @@ def submit(
 
 def _specs(
     row: ComparisonRow,
-    request: ComparisonRequest,
     case_place: int,
     worker: str,
     record: gate.CaseRecord,
@@ -181,6 +179,7 @@ def _specs(
     The passes beside timing, parity among them, are asked for until a case has a whole pair: a
     process that ended in an accident has told nothing of them, and the pair in its place must.
     """
+    request = row.parsed_request
     assert request.protocol is not None
     asked = request.protocol.model_copy(update={"long_parity": False})  # old revisions have none
     timing = record.whole or request.probe is not None

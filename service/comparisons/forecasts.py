@@ -14,11 +14,9 @@ from sqlalchemy.orm import Session
 from benchmarks import contracts
 from benchmarks.catalog import catalog, duration
 from service import models
-from service.analysis.gate.forecast import Expected, forecast
-from service.analysis.gate.noise import STORED, KnownNoise, PairNoise
+from service.analysis.gate import forecast, noise
 from service.comparisons import case_workers, worker_choice
 from service.history.run_noise import spreads_of
-from service.models.bisections import PROBES
 from service.schemas import gate as schemas
 from service.schemas.comparisons import ComparisonRequest
 from service.wording.statements import worded
@@ -45,12 +43,12 @@ def of(
     expected = []
     pairs_s = _times_s(session, row, request, cases, alike)
     for case, before, times_s in zip(cases, known, pairs_s, strict=True):
-        noise = before.noise
-        if noise is None and alike:
-            noise = _of_series(session, case, request, alike)
-        expected.append(Expected(case.key, noise, *times_s))
+        spread = before.noise
+        if spread is None and alike:
+            spread = _of_series(session, case, request, alike)
+        expected.append(forecast.Expected(case.key, spread, *times_s))
     workers = len(set(case_workers.of(row, made).values())) or 1
-    told = forecast(expected, request.policy, request.budget_s, workers)
+    told = forecast.forecast(expected, request.policy, request.budget_s, workers)
     return tuple(
         schemas.CaseForecast[str].model_validate(worded(one.model_dump(mode="json")))
         for one in told
@@ -71,7 +69,7 @@ def known_noise(
     """Read the noise of each case from earlier comparisons, as JSON to store with this one."""
     alike, cases = _setting(session, row)
     known = _known(session, row, request, cases, alike)
-    return list(STORED.dump_python(known, mode="json"))
+    return list(noise.STORED.dump_python(known, mode="json"))
 
 
 def _known(
@@ -80,15 +78,15 @@ def _known(
     request: ComparisonRequest,
     cases: Sequence[contracts.Case],
     alike: Collection[str],
-) -> list[KnownNoise]:
+) -> list[noise.KnownNoise]:
     """By the place of a case: what was stored when the first pairs were submitted, else what is
     known now."""
     if row.noise is not None:
-        return STORED.validate_python(row.noise)
+        return noise.STORED.validate_python(row.noise)
     earlier = _earlier(session, row, request, alike)
     metrics = (request.policy.rule_of(case.key).limits[0].metric for case in cases)
     return [
-        KnownNoise.of_gates(metric, earlier.get(case.key, []))
+        noise.KnownNoise.of_gates(metric, earlier.get(case.key, []))
         for metric, case in zip(metrics, cases, strict=True)
     ]
 
@@ -124,7 +122,7 @@ def _earlier(
         .where(
             models.ComparisonRow.state == models.ComparisonState.DECIDED,
             models.ComparisonRow.id < row.id,
-            ~models.ComparisonRow.source.startswith(PROBES),  # one pair tells no noise
+            ~models.ComparisonRow.source.startswith(models.PROBES),  # one pair tells no noise
         )
         .where(models.ComparisonRow.worker.in_(alike))
         .order_by(models.ComparisonRow.id.desc())
@@ -147,7 +145,7 @@ def _earlier(
 
 def _of_series(
     session: Session, case: contracts.Case, request: ComparisonRequest, alike: Mapping[str, str]
-) -> PairNoise | None:
+) -> noise.PairNoise | None:
     """Take two processes of one night to differ as those of the case's history do.
 
     A history of one process a night tells only what process and night make together, which is more.
@@ -163,7 +161,7 @@ def _of_series(
     )
     series = session.scalars(query.where(measured.exists()).order_by(models.SeriesRow.id)).all()
     known = [
-        PairNoise(
+        noise.PairNoise(
             deviation=math.sqrt(2 * square.value * spread.processes),
             freedom=square.freedom,
             known_by=schemas.NoiseSource.SERIES,
@@ -171,7 +169,7 @@ def _of_series(
         for spread in spreads_of(session, series).values()
         if (square := spread.process or spread.night)
     ]
-    return max(known, key=lambda noise: noise.freedom, default=None)
+    return max(known, key=lambda one: one.freedom, default=None)
 
 
 def _times_s(

@@ -14,8 +14,7 @@ from service.comparisons import case_workers, comparison_jobs, forecasts, worker
 from service.database import paging
 from service.database.session import found
 from service.schemas import comparisons as schemas
-from service.schemas.gate import DecisionView
-from service.wording.statements import worded
+from service.wording.statements import decision_of
 
 
 def load_comparison(session: Session, comparison_id: str, now: datetime) -> schemas.ComparisonView:
@@ -25,7 +24,7 @@ def load_comparison(session: Session, comparison_id: str, now: datetime) -> sche
         NotFound: there is no such comparison.
     """
     row = found(session, models.ComparisonRow, comparison_id, populate_existing=True)
-    request = schemas.ComparisonRequest.model_validate(row.request)
+    request = row.parsed_request
     made = comparison_jobs.of(session, comparison_id)
     stored = row.decision
     if stored is None:
@@ -33,7 +32,7 @@ def load_comparison(session: Session, comparison_id: str, now: datetime) -> sche
         used = comparison_jobs.used(records, made, request.policy.max_pairs)
         so_far = gate.decide(records, request.policy, (row.baseline, row.contender), last=False)
         stored = so_far.model_copy(update={"used": used}).model_dump(mode="json")
-    shown = DecisionView.model_validate(worded(stored))
+    shown = decision_of(stored)
     return schemas.ComparisonView.of(
         row,
         **dict(_summary(row)),

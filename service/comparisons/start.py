@@ -10,15 +10,14 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import JobSpec, Purpose
+from benchmarks import contracts
 from service import errors, models
 from service.comparisons import worker_choice
 from service.database.session import new_id
 from service.history import revisions
+from service.jobs import submit
 from service.jobs.expand import expand
 from service.jobs.requests import SubmissionRequest
-from service.jobs.submit import digest_of, kept_as
-from service.models import EventKind
 from service.outbox import events
 from service.schemas.comparisons import ComparisonRequest
 from service.wording import formats
@@ -47,7 +46,7 @@ def start(
     if len({spec.case.key for spec in specs}) < len(specs):
         raise errors.Invalid("A case stands twice in this comparison; name each once.")
     if key is not None:
-        key = kept_as(key, request.project)
+        key = submit.kept_as(key, request.project)
     if before := _answered(session, request, key):
         return before
     if why := worker_choice.lacking(session, request, now):
@@ -65,7 +64,7 @@ def start(
 def _store(
     session: Session,
     request: ComparisonRequest,
-    specs: Sequence[JobSpec],
+    specs: Sequence[contracts.JobSpec],
     now: datetime,
     key: str | None,
 ) -> str:
@@ -92,25 +91,25 @@ def _store(
         ends_at=now + timedelta(seconds=request.budget_s),
         reason="",
         key=key,
-        key_digest=None if key is None else digest_of(request),
+        key_digest=None if key is None else submit.digest_of(request),
     )
     session.add(row)
     session.flush()
     if request.pull_request is not None:
-        tell(session, row, EventKind.COMPARISON_STARTED, "started", "", now)
+        tell(session, row, models.EventKind.COMPARISON_STARTED, "started", "", now)
     return row.id
 
 
 def tell(
     session: Session,
     row: models.ComparisonRow,
-    kind: EventKind,
+    kind: models.EventKind,
     what: str,
     sentence: str,
     now: datetime,
 ) -> None:
     """Have other programs told ``what`` became of a comparison."""
-    pull_request = ComparisonRequest.model_validate(row.request).pull_request
+    pull_request = row.parsed_request.pull_request
     baseline, contender = formats.revision(row.baseline), formats.revision(row.contender)
     workloads = {case["workload"] for case in row.cases}
     news = events.News(
@@ -120,7 +119,7 @@ def tell(
         row.id,
         row.project,
         workload=workloads.pop() if len(workloads) == 1 else "",
-        outcome=what if kind is EventKind.COMPARISON_DECIDED else "",
+        outcome=what if kind is models.EventKind.COMPARISON_DECIDED else "",
         pull_request="" if pull_request is None else pull_request.key,
     )
     events.write(session, news, now)
@@ -160,12 +159,12 @@ def _answered(
     ).first()
     if row is None:
         return None
-    if row.key_digest != digest_of(request):
+    if row.key_digest != submit.digest_of(request):
         raise errors.KeyReused(errors.REUSED)
     return AcceptedComparison(row.id, replayed=True)
 
 
-def specs_of(request: ComparisonRequest) -> tuple[JobSpec, ...]:
+def specs_of(request: ComparisonRequest) -> tuple[contracts.JobSpec, ...]:
     """One job per case, at the contender, every name checked."""
     return expand(
         SubmissionRequest(
@@ -173,7 +172,7 @@ def specs_of(request: ComparisonRequest) -> tuple[JobSpec, ...]:
             case=request.case,
             cases=request.cases,
             revision=request.contender,
-            purpose=Purpose.COMPARISON,
+            purpose=contracts.Purpose.COMPARISON,
             requires=request.requires,
             priority=request.priority,
             protocol=request.protocol,

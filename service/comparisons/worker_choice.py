@@ -11,7 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from benchmarks import contracts
-from benchmarks.contracts.pins import UPSTREAM, needed_by, pins_of
+from benchmarks.contracts import pins
 from service.jobs.workers import drain_of
 from service.models import Attempt, ComparisonJob, ComparisonRow, ComparisonState, WorkerRow
 from service.models.project_filter import EVERYBODYS, revisions_seen
@@ -34,7 +34,7 @@ def able(workers: Deployed, baseline: str, contender: str) -> list[str]:
 
 
 def _can(has: Sequence[str] | None, baseline: str, contender: str) -> bool:
-    versions = pins_of(baseline) or pins_of(contender)
+    versions = pins.pins_of(baseline) or pins.pins_of(contender)
     if has is None:
         return not versions
     return {baseline, contender} <= set(has) if has or versions else baseline == contender
@@ -181,8 +181,9 @@ def _has(row: WorkerRow, request: ComparisonRequest, *, fetching: bool) -> Seque
     if row.revisions is None:
         return None
     asked = (request.baseline, request.contender)
-    made = [one for one in asked if pins_of(one) and needed_by(one).items() <= row.labels.items()]
-    builds = fetching and row.targets and set(row.targets) != {UPSTREAM}
+    labels = row.labels.items()
+    made = [one for one in filter(pins.pins_of, asked) if pins.needed_by(one).items() <= labels]
+    builds = fetching and row.targets and set(row.targets) != {pins.UPSTREAM}
     commits = [one for one in asked if builds and contracts.is_commit(one)]
     return [*row.revisions, *made, *commits]
 

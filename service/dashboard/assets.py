@@ -16,7 +16,7 @@ from importlib.resources.abc import Traversable
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse, RedirectResponse
 
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.http.exchange import Shared
 
 _OURS = files("service.dashboard") / "static"
@@ -77,7 +77,7 @@ def plotly_styles() -> str:
     return match[1].decode() if match else ""
 
 
-@needs(Permission.OPEN)
+@Permission.OPEN.required
 def _serve(request: Request, digest: str, name: str) -> Response:
     if name not in _ASSETS:
         return PlainTextResponse("There is no such file.", status_code=404)

@@ -15,7 +15,7 @@ from benchmarks.catalog.metrics import metric
 from service import models
 from service.analysis.detection.windows import LEAST_POINTS
 from service.api.dependencies import Now, Reading
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.dashboard import labels
 from service.dashboard.cases import id_of
 from service.dashboard.rendering import page_router
@@ -69,7 +69,7 @@ UNKNOWN = Badge("throughline", "no such series", GREY, known=False)
 
 
 @router.get("/badges/{series_id}.svg")
-@needs(Permission.READ)
+@Permission.READ.required
 def draw_badge(session: Reading, now: Now, series_id: str) -> Response:
     """Draw the badge of a series; a grey one with the status 404 if there is none."""
     badge = load_badge(session, series_id, now)
@@ -77,7 +77,7 @@ def draw_badge(session: Reading, now: Now, series_id: str) -> Response:
 
 
 @router.get("/badges/{series_id}.json")
-@needs(Permission.READ)
+@Permission.READ.required
 def describe_badge(session: Reading, now: Now, series_id: str) -> Response:
     """Describe the badge of a series as shields' endpoint badge reads it."""
     badge = load_badge(session, series_id, now)

@@ -6,7 +6,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 
 from service.api.dependencies import Now, Prices, Reading
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.comparisons import bisection
 from service.dashboard import probe_dots, rendering
 from service.dashboard.query_params import Cursor
@@ -20,7 +20,7 @@ BISECTIONS_PER_PAGE = 50
 
 
 @router.get("/bisections")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_bisections(
     request: Request, session: Reading, now: Now, cursor: Cursor = ""
 ) -> HTMLResponse:
@@ -30,7 +30,7 @@ def list_bisections(
 
 
 @router.get("/bisections/{bisection_id}")
-@needs(Permission.READ)
+@Permission.READ.required
 def show_bisection(
     request: Request, session: Reading, now: Now, prices: Prices, bisection_id: str
 ) -> HTMLResponse:

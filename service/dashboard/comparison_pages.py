@@ -15,9 +15,9 @@ from sqlalchemy import or_
 from sqlalchemy.orm import Session
 
 from benchmarks.catalog.suites import suites
-from service import comparisons
+from service import comparisons, models
 from service.api.dependencies import Now, Prices, Reading
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.dashboard import facets, queries, rendering
 from service.dashboard.query_params import CompareAddress, ComparisonsAddress, ExploreAddress
 from service.dashboard.sparkline import before_after
@@ -26,9 +26,6 @@ from service.history import contrasts, revisions
 from service.history.queries import newest_series, usual_metric, values_around
 from service.jobs import report
 from service.jobs.spent import spent_on
-from service.models import ComparisonRow, Revision
-from service.models.bisections import PROBES
-from service.models.confirmations import CONFIRMATIONS
 from service.schemas import gate, series
 from service.wording import formats
 
@@ -57,12 +54,13 @@ AROUND = 30
 
 
 @router.get("/comparisons")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_comparisons(
     request: Request, session: Reading, now: Now, at: Annotated[ComparisonsAddress, Query()]
 ) -> HTMLResponse:
     """Show what somebody had compared, or what the service measured again; newest first."""
-    steps = or_(*(ComparisonRow.source.startswith(kind) for kind in (PROBES, CONFIRMATIONS)))
+    source = models.ComparisonRow.source
+    steps = or_(source.startswith(models.PROBES), source.startswith(models.CONFIRMATIONS))
     page = comparisons.list_comparisons(
         session, ~steps if at.kind == "gates" else steps, after=at.cursor or None, limit=PER_PAGE
     )
@@ -70,7 +68,7 @@ def list_comparisons(
 
 
 @router.get("/comparisons/{comparison_id}")
-@needs(Permission.READ)
+@Permission.READ.required
 def show_comparison(
     request: Request, session: Reading, now: Now, prices: Prices, comparison_id: str
 ) -> HTMLResponse:
@@ -80,14 +78,14 @@ def show_comparison(
         "_comparison.html" if rendering.partial(request) else "comparison.html",
         now=now,
         one=comparisons.load_comparison(session, comparison_id, now),
-        cost=spent_on(session, ComparisonRow, comparison_id, now, prices),
+        cost=spent_on(session, models.ComparisonRow, comparison_id, now, prices),
         good=gate.GOOD,
         regressions=gate.REGRESSIONS,
     )
 
 
 @router.get("/compare")
-@needs(Permission.READ)
+@Permission.READ.required
 def compare_sides(
     request: Request, session: Reading, now: Now, at: Annotated[CompareAddress, Query()]
 ) -> HTMLResponse:
@@ -153,7 +151,7 @@ def _offered(session: Session, at: CompareAddress, now: datetime) -> list[tuple[
     return [(name, "") for name in names]
 
 
-def _words(revision: Revision, now: datetime, *, is_newest: bool) -> str:
+def _words(revision: models.Revision, now: datetime, *, is_newest: bool) -> str:
     name, ago = formats.revision(revision.name), formats.ago(revision.ordered_at, now)
     return f"{name}, {ago}{', the newest' if is_newest else ''}"
 

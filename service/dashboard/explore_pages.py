@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse, PlainTextResponse
 from sqlalchemy.orm import Session
 
 from service.api.dependencies import Now, Reading
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.dashboard import (
     explored_lines,
     facets,
@@ -90,7 +90,7 @@ def _made_at(session: Session, name: str) -> datetime:
 
 
 @router.get("/explore")
-@needs(Permission.READ)
+@Permission.READ.required
 def show_explorer(
     request: Request, session: Reading, now: Now, at: Annotated[ExploreAddress, Query()]
 ) -> HTMLResponse:
@@ -120,7 +120,7 @@ def show_explorer(
 
 
 @router.get("/explore/figure")
-@needs(Permission.READ)
+@Permission.READ.required
 def draw_series(
     request: Request,
     session: Reading,
@@ -185,7 +185,7 @@ def _beside(session: Session, shown: Sequence[Series], part: HistoryPart) -> lis
 
 
 @router.get("/explore/points.csv")
-@needs(Permission.READ)
+@Permission.READ.required
 def download_series(session: Reading, at: Annotated[ExploreAddress, Query()]) -> PlainTextResponse:
     """Give every point of the chosen series in the chosen part of their history as CSV.
 
@@ -208,7 +208,7 @@ def download_series(session: Reading, at: Annotated[ExploreAddress, Query()]) ->
 
 
 @router.get("/explore/revisions")
-@needs(Permission.READ)
+@Permission.READ.required
 def offer_revisions(
     request: Request,
     session: Reading,

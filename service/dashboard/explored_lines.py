@@ -15,10 +15,8 @@ from service.analysis.attribution.environment import DIGESTS
 from service.analysis.detection.windows import LEAST_POINTS
 from service.dashboard import environments, figures, series_changes
 from service.dashboard.environments import EnvironmentChange
-from service.dashboard.series_changes import LevelChange
 from service.database.paging import batched
 from service.history import explored
-from service.history.explored import HistoryPart, Outline
 from service.history.queries import facts_of, points_of_results
 from service.schemas import series as schemas
 
@@ -38,13 +36,16 @@ class ExploredLine:
     drawn: figures.Drawn
     total: int
     """Points that it has in the part that is looked at."""
-    changes: tuple[LevelChange, ...]
+    changes: tuple[series_changes.LevelChange, ...]
     measured: Sequence[schemas.SeriesPoint]
     """Where and in which environment it was measured; nothing if that never changed."""
 
 
 def lines(
-    session: Session, chosen: Sequence[schemas.SeriesName], part: HistoryPart, base: str = ""
+    session: Session,
+    chosen: Sequence[schemas.SeriesName],
+    part: explored.HistoryPart,
+    base: str = "",
 ) -> list[ExploredLine]:
     """Read the series that have points in this part of their histories, in their order.
 
@@ -64,8 +65,8 @@ def lines(
 def _line(
     session: Session,
     numbered: tuple[int, schemas.SeriesName],
-    outline: Outline,
-    part: HistoryPart,
+    outline: explored.Outline,
+    part: explored.HistoryPart,
     limit: int,
     kept: Collection[str],
 ) -> ExploredLine:
@@ -95,10 +96,10 @@ def _line(
 def _borders(
     session: Session,
     series_id: str,
-    outline: Outline,
-    part: HistoryPart,
-    changes: Sequence[LevelChange],
-) -> dict[int, LevelChange]:
+    outline: explored.Outline,
+    part: explored.HistoryPart,
+    changes: Sequence[series_changes.LevelChange],
+) -> dict[int, series_changes.LevelChange]:
     """The changes of level inside this part of the history, by the number of their first point."""
     numbers = {result_id: number for number, result_id in enumerate(outline.ids)} if changes else {}
     found = {}
@@ -113,7 +114,9 @@ def _borders(
 
 
 def _levels(
-    outline: Outline, borders: Mapping[int, LevelChange], placed: Mapping[int, schemas.SeriesPoint]
+    outline: explored.Outline,
+    borders: Mapping[int, series_changes.LevelChange],
+    placed: Mapping[int, schemas.SeriesPoint],
 ) -> tuple[figures.Level, ...]:
     """The median of each stretch between changes, as a series' own page draws it."""
     if not borders and outline.counts.sum() < LEAST_POINTS:
@@ -126,13 +129,13 @@ def _levels(
     return tuple(levels)
 
 
-def _steps(outline: Outline) -> list[tuple[int, int]]:
+def _steps(outline: explored.Outline) -> list[tuple[int, int]]:
     """Where workers came into another environment, numbered by points."""
     measured = zip(outline.workers, outline.environments, strict=True)
     return environments.steps_of(measured)[-MOST_STEPS:]
 
 
-def _firsts(outline: Outline) -> dict[str, int]:
+def _firsts(outline: explored.Outline) -> dict[str, int]:
     """The first point of each worker."""
     firsts: dict[str, int] = {}
     for number, worker in enumerate(outline.workers):
@@ -141,7 +144,9 @@ def _firsts(outline: Outline) -> dict[str, int]:
 
 
 def _every_point(
-    outline: Outline, placed: Mapping[int, schemas.SeriesPoint], steps: Sequence[tuple[int, int]]
+    outline: explored.Outline,
+    placed: Mapping[int, schemas.SeriesPoint],
+    steps: Sequence[tuple[int, int]],
 ) -> list[schemas.SeriesPoint]:
     """As many points as the history has, each of its worker and in its environment.
 

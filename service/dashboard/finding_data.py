@@ -15,9 +15,7 @@ from benchmarks.contracts import Direction
 from benchmarks.diagnosis import kernel_changes
 from service import comparisons, findings, models
 from service.analysis.detection.windows import SAME
-from service.dashboard import figures
-from service.dashboard.cell_dots import CellRows, cell_rows
-from service.dashboard.kernels import ProfiledRun, profiled_run
+from service.dashboard import cell_dots, figures, kernels
 from service.database.paging import Page
 from service.findings import bad_nodes, confirm
 from service.history.queries import COUNTED, load_series, name_of, since_before, stored_of
@@ -86,7 +84,7 @@ def around(session: Session, affected: schemas.AffectedSeries) -> Series:
 
 def profiled_beside(
     session: Session, series: Series, first_bad_result: str
-) -> tuple[ProfiledRun, ProfiledRun] | None:
+) -> tuple[kernels.ProfiledRun, kernels.ProfiledRun] | None:
     """Find the nearest runs before a change and from it on whose kernels are known.
 
     None if a side has none within `PROFILED_WITHIN` points.
@@ -100,13 +98,13 @@ def profiled_beside(
     return (before, after) if before and after else None
 
 
-def _profiled(session: Session, result_ids: Sequence[str]) -> ProfiledRun | None:
+def _profiled(session: Session, result_ids: Sequence[str]) -> kernels.ProfiledRun | None:
     of = models.ResultRow
     rows = session.scalars(select(of).where(of.id.in_(result_ids)).options(undefer(of.document)))
     for row in sorted(rows, key=lambda row: result_ids.index(row.id)):
         stored = stored_of(row)
         if not kernel_changes.missing(stored.result.profile):  # a case's first process has it
-            return profiled_run(session, stored)
+            return kernels.profiled_run(session, stored)
     return None
 
 
@@ -188,7 +186,7 @@ def two_cases(session: Session, finding_id: str) -> list[tuple[Series, SeriesPoi
     ]
 
 
-def cells_of(session: Session, finding: schemas.FindingView) -> CellRows | None:
+def cells_of(session: Session, finding: schemas.FindingView) -> cell_dots.CellRows | None:
     """Draw how far each cell moved, and the others at the same two revisions; None for nodes."""
     last_good = _last_good(session, finding.summary)
     first_bad = session.get(models.Revision, finding.summary.first_bad)
@@ -199,7 +197,7 @@ def cells_of(session: Session, finding: schemas.FindingView) -> CellRows | None:
     hardware = {formats.hardware(one.series.comparability) for one in moved}
     others = _others(session, finding.summary, (last_good, first_bad), metric, hardware)
     ends = (last_good.name, first_bad.name)
-    return cell_rows(moved, _changes_between(session, ends, others))
+    return cell_dots.cell_rows(moved, _changes_between(session, ends, others))
 
 
 def _last_good(session: Session, finding: schemas.FindingSummary) -> models.Revision | None:

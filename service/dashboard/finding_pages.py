@@ -12,12 +12,12 @@ from fastapi.responses import HTMLResponse
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from service import findings
+from service import findings, models
 from service.analysis.contrast import LEAST_EFFECT
 from service.analysis.detection.alarms import PATIENCE
 from service.analysis.detection.windows import LEAST_POINTS
 from service.api.dependencies import Now, Prices, Reading
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.comparisons import bisection
 from service.dashboard import (
     figures,
@@ -30,7 +30,6 @@ from service.dashboard import (
 from service.dashboard.query_params import InboxAddress
 from service.findings import threshold_table
 from service.jobs.spent import spent_on
-from service.models import FindingRow, SeriesRow, WorkerRow
 from service.schemas.findings import AffectedSeries
 from service.schemas.series import Series
 from service.wording.bisected import noun_of
@@ -44,7 +43,7 @@ KERNELS_SHOWN = 10
 
 
 @router.get("/findings")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_findings(
     request: Request, session: Reading, now: Now, at: Annotated[InboxAddress, Query()]
 ) -> HTMLResponse:
@@ -69,23 +68,23 @@ def list_findings(
 
 
 @router.get("/thresholds")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_thresholds(request: Request, session: Reading, now: Now) -> HTMLResponse:
     """Show from which size on changes become findings, where a team has said so."""
     rules = threshold_table.list_thresholds(session)
-    about = SeriesRow.id.in_([rule.series_id for rule in rules if rule.series_id])
+    about = models.SeriesRow.id.in_([rule.series_id for rule in rules if rule.series_id])
     return rendering.render(
         request,
         "thresholds.html",
         now=now,
         thresholds=rules,
-        series={row.id: row for row in session.scalars(select(SeriesRow).where(about))},
+        series={row.id: row for row in session.scalars(select(models.SeriesRow).where(about))},
         default=LEAST_EFFECT,
     )
 
 
 @router.get("/findings/{finding_id}")
-@needs(Permission.READ)
+@Permission.READ.required
 def show_finding(
     request: Request,
     session: Reading,
@@ -97,7 +96,7 @@ def show_finding(
     """Show one finding: what changed, why, since when, and what was done about it."""
     finding = findings.load_finding(session, finding_id)
     summary = finding.summary
-    node = session.get(WorkerRow, summary.worker) if summary.worker else None
+    node = session.get(models.WorkerRow, summary.worker) if summary.worker else None
     first = finding.series[0] if finding.series else None
     series = finding_data.around(session, first) if first else None
     between, left_out = finding_data.revisions_between(session, summary)
@@ -107,7 +106,7 @@ def show_finding(
         now=now,
         finding=finding,
         one=summary,
-        cost=spent_on(session, FindingRow, finding_id, now, prices),
+        cost=spent_on(session, models.FindingRow, finding_id, now, prices),
         first=first,
         every=series_shown == "all",
         most_series=SERIES_SHOWN,

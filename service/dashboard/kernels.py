@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Id
 from benchmarks.diagnosis import kernel_changes
 from service.api.dependencies import Now, Reading
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.dashboard import rendering
 from service.history import replicates
 from service.history.queries import load_result
@@ -44,7 +44,7 @@ class ShownKernels:
 
 
 @router.get("/compare/kernels")
-@needs(Permission.READ)
+@Permission.READ.required
 def compare_kernels(
     request: Request,
     session: Reading,

@@ -17,7 +17,7 @@ from fastapi import Depends, Query, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from sqlalchemy.exc import DBAPIError
 
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.dashboard.rendering import page_router
 from service.database.session import Database
 from service.errors import DatabaseUnavailable, Overloaded
@@ -77,7 +77,7 @@ async def _place(request: Request) -> AsyncIterator[None]:
 
 
 @router.get("/live", response_class=EventSourceResponse, dependencies=[Depends(_place)])
-@needs(Permission.READ)
+@Permission.READ.required
 async def stream_changes(
     request: Request,
     pace_s: Annotated[float, Query(ge=0, le=60, allow_inf_nan=False)] = 5.0,

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.catalog.metrics import metric
 from service.api.dependencies import Now, Reading
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.dashboard import (
     cases,
     figures,
@@ -43,7 +43,7 @@ COSTS = {"memory": "peak_memory", "energy": "energy_per_item"}
 
 
 @router.get("/matrix")
-@needs(Permission.READ)
+@Permission.READ.required
 def show_matrix(
     request: Request, session: Reading, now: Now, at: Annotated[MatrixAddress, Query()]
 ) -> HTMLResponse:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Id, Layers
 from benchmarks.diagnosis import module_times
 from service.api.dependencies import Now, Reading
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.dashboard import figures, rendering
 from service.history import replicates
 from service.history.queries import load_result
@@ -24,7 +24,7 @@ MOST_ROWS = 40
 
 
 @router.get("/compare/modules")
-@needs(Permission.READ)
+@Permission.READ.required
 def compare_modules(
     request: Request,
     session: Reading,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 
+from service.api import nights
 from service.api.dependencies import Now, Prices, Reading
-from service.api.nights import NightName, OfProject, night_of
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.dashboard import rendering
 from service.dashboard.query_params import Cursor
 from service.findings.nights import announce, facts
@@ -21,7 +21,7 @@ IN_FEED = 30
 
 
 @router.get("/nights")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_nights(request: Request, session: Reading, now: Now, cursor: Cursor = "") -> HTMLResponse:
     """Show the nights that were reported, the newest first."""
     page = announce.list_reported(session, cursor or None, PER_PAGE)
@@ -29,7 +29,7 @@ def list_nights(request: Request, session: Reading, now: Now, cursor: Cursor = "
 
 
 @router.get("/nights.atom")
-@needs(Permission.READ)
+@Permission.READ.required
 def feed_nights(request: Request, session: Reading) -> Response:
     """Give the newest nights as they were reported, for a reader of feeds."""
     told = [(at, words.account(one)) for at, one in announce.reported(session, IN_FEED)]
@@ -37,17 +37,17 @@ def feed_nights(request: Request, session: Reading) -> Response:
 
 
 @router.get("/nights/{night}")
-@needs(Permission.READ)
+@Permission.READ.required
 def show_night(
     request: Request,
     session: Reading,
     now: Now,
     prices: Prices,
-    night: NightName,
-    project: OfProject = None,
+    night: nights.NightName,
+    project: nights.OfProject = None,
 ) -> HTMLResponse:
     """Show what is known of a night by now."""
-    report = facts.gather(session, night_of(session, night, project), now, project, prices)
+    report = facts.gather(session, nights.night_of(session, night, project), now, project, prices)
     return rendering.render(
         request, "night.html", now=now, report=report, account=words.account(report)
     )

@@ -6,7 +6,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 
 from service.api.dependencies import Now, Reading
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.dashboard import rendering
 from service.dashboard.query_params import Cursor
 from service.outbox import deliveries
@@ -17,7 +17,7 @@ DELIVERIES_PER_PAGE = 50
 
 
 @router.get("/outbox")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_deliveries(
     request: Request, session: Reading, now: Now, cursor: Cursor = ""
 ) -> HTMLResponse:

@@ -14,8 +14,6 @@ from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Verdict
 from service import findings
 from service.dashboard import finding_data, queries
-from service.dashboard.finding_data import Mark
-from service.dashboard.queries import DayCoverage
 from service.dashboard.sparkline import before_after, sparkline, thinned
 from service.history import best, failing
 from service.history.queries import name_of, newest_series, recent_values, with_latest
@@ -58,7 +56,7 @@ class OverallState:
     """Nodes that a finding names as slow now."""
     failing: int
     """Cases whose newest measurement failed."""
-    coverage: DayCoverage | None
+    coverage: queries.DayCoverage | None
     """None before anything was submitted."""
 
     @property
@@ -130,7 +128,7 @@ class SpeedRow:
 
     best: BestCase
     trend: Markup
-    mark: Mark | None
+    mark: finding_data.Mark | None
     """The newest open finding about it."""
     verdict: Verdict | None
     """What limits it, where that is known."""
@@ -199,7 +197,7 @@ def _urgency(one: ActiveFinding) -> tuple[bool, bool, float]:
 
 
 def _condition(
-    known: Sequence[ActiveFinding], fails: int, coverage: DayCoverage | None, now: datetime
+    known: Sequence[ActiveFinding], fails: int, coverage: queries.DayCoverage | None, now: datetime
 ) -> OverallState:
     worse = [one for one in known if one.kind is FindingKind.REGRESSION]
     new = [one for one in worse if one.opened_at >= now - YESTERDAY and one.state not in REFUTED]

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES, JobState
 from service.api.dependencies import LeaseTerms, Now, Reading
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.dashboard import (
     assets,
     cases,
@@ -65,7 +65,7 @@ def mount(app: FastAPI) -> None:
 
 
 @router.get("/")
-@needs(Permission.READ)
+@Permission.READ.required
 def show_overview(request: Request, session: Reading, now: Now, terms: LeaseTerms) -> Response:
     """Show whether everything is all right, what changed, and how fast training is."""
     counts = queries.jobs_by_state(session)
@@ -86,7 +86,7 @@ def show_overview(request: Request, session: Reading, now: Now, terms: LeaseTerm
 
 
 @router.get("/cases")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_cases(
     request: Request, session: Reading, now: Now, at: Annotated[CasesAddress, Query()]
 ) -> Response:
@@ -125,7 +125,7 @@ def list_cases(
 
 
 @router.get("/runs/{result_id}")
-@needs(Permission.READ)
+@Permission.READ.required
 def show_run(
     request: Request, session: Reading, now: Now, result_id: str, at: Annotated[RunAddress, Query()]
 ) -> Response:
@@ -218,7 +218,7 @@ def _marks(session: Reading, points: Collection[Point]) -> list[Mark]:
 
 
 @router.get("/jobs")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_jobs(
     request: Request, session: Reading, now: Now, at: Annotated[JobsAddress, Query()]
 ) -> Response:
@@ -242,7 +242,7 @@ def list_jobs(
 
 
 @router.get("/jobs/{job_id}")
-@needs(Permission.READ)
+@Permission.READ.required
 def show_job(
     request: Request, session: Reading, now: Now, terms: LeaseTerms, job_id: str
 ) -> Response:

@@ -11,8 +11,6 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import JobState
 from service import models
 from service.dashboard import environments, series_changes
-from service.dashboard.environments import FingerprintDifference
-from service.dashboard.series_changes import LevelChange
 from service.history import compare, explored
 from service.history.queries import facts_of, name_of, points_of_results
 from service.history.run_noise import spreads_of
@@ -35,7 +33,7 @@ class PointPanel:
     earlier: str
     """The result of the point before it; empty if there is none."""
     later: str
-    change: LevelChange | None
+    change: series_changes.LevelChange | None
     """The change of level that begins with it."""
     last_good: str
     """The result of the last point of the level before its own."""
@@ -60,7 +58,7 @@ class PointPair:
     """Of one series between two revisions."""
     ratio: schemas.Ratio | None
     """Of two series in the same metric and unit, by what each measurement says of itself."""
-    differences: tuple[FingerprintDifference, ...]
+    differences: tuple[environments.FingerprintDifference, ...]
     """Between their environments."""
 
 

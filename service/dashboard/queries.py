@@ -15,7 +15,7 @@ from benchmarks.catalog.metrics import reading_order
 from service import models
 from service.database.paging import batched
 from service.database.session import pairs
-from service.history.queries import COUNTED, NEWEST_FIRST
+from service.history import queries
 from service.history.revisions import COMPARISON, IN_HISTORY
 from service.jobs import views
 from service.jobs.backfill import SOURCE as BACKFILL
@@ -282,9 +282,9 @@ def point_before(session: Session, point: models.Point) -> models.Point | None:
             of.worker == point.worker,
             of.revision_at <= max(point.revision_at, point.measured_at),
             of.measured_at < point.measured_at,
-            *COUNTED,
+            *queries.COUNTED,
         )
-        .order_by(*NEWEST_FIRST)
+        .order_by(*queries.NEWEST_FIRST)
         .limit(1)
     ).first()
 

@@ -11,20 +11,17 @@ from fastapi.responses import HTMLResponse
 from sqlalchemy import case, func, or_, select
 from sqlalchemy.orm import Session
 
-from service import comparisons, findings, models
+from service import comparisons, errors, findings, models
 from service.api.dependencies import Now, Reading
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.comparisons import bisection
 from service.dashboard import queries, rendering
 from service.dashboard.comparison_pages import worst_first
 from service.dashboard.query_params import RevisionAddress
-from service.errors import NotFound, UnknownChoice
 from service.history import annotation_table, revisions
 from service.history.queries import failures_of_revisions, name_of, usual_metric
 from service.history.series_history import PlacedChange
 from service.jobs import report
-from service.models.bisections import PROBES
-from service.models.confirmations import CONFIRMATIONS
 from service.models.project_filter import is_seen
 from service.schemas.series import SeriesName
 
@@ -36,7 +33,7 @@ MOST_LEVELS = 200
 
 
 @router.get("/revisions/{revision:path}")
-@needs(Permission.READ)
+@Permission.READ.required
 def show_revision(
     request: Request,
     session: Reading,
@@ -56,9 +53,8 @@ def show_revision(
         else []
     )
     own = _both_ends(row.name)
-    gates = ~or_(
-        *(models.ComparisonRow.source.startswith(kind) for kind in (PROBES, CONFIRMATIONS))
-    )
+    source = models.ComparisonRow.source
+    gates = ~or_(source.startswith(models.PROBES), source.startswith(models.CONFIRMATIONS))
     about = models.FindingRow.first_bad == row.name
     return rendering.render(
         request,
@@ -87,8 +83,8 @@ def show_revision(
 def _found(session: Session, name: str) -> models.Revision:
     try:
         return session.get_one(models.Revision, revisions.find(session, name))
-    except UnknownChoice as error:
-        raise NotFound(error.detail) from None
+    except errors.UnknownChoice as error:
+        raise errors.NotFound(error.detail) from None
 
 
 def _both_ends(name: str) -> Any:
@@ -166,9 +162,10 @@ def _commits(session: Session, name: str, before: str | None) -> ShownCommits | 
 
 def _bisections(session: Session, name: str) -> Any:
     """The bisections that measured a revision, or are about a finding that begins with it."""
-    probes = select(models.ComparisonRow.source).where(_both_ends(name))
-    probed = probes.where(models.ComparisonRow.source.startswith(PROBES)).distinct().limit(SHOWN)
-    ids = [source.removeprefix(PROBES) for source in session.scalars(probed)]
+    source = models.ComparisonRow.source
+    probes = select(source).where(_both_ends(name), source.startswith(models.PROBES))
+    probed = probes.distinct().limit(SHOWN)
+    ids = [source.removeprefix(models.PROBES) for source in session.scalars(probed)]
     about = select(models.FindingRow.id).where(models.FindingRow.first_bad == name)
     of_it = or_(models.BisectionRow.id.in_(ids), models.BisectionRow.finding_id.in_(about))
     return bisection.list_bisections(session, of_it, after=None, limit=SHOWN).items

@@ -9,16 +9,13 @@ from markupsafe import Markup
 
 from benchmarks import contracts
 from benchmarks.catalog.metrics import metric, reading_order
-from benchmarks.diagnosis import conclude, module_times, paired
+from benchmarks.diagnosis import conclude, module_times, paired, roofline
 from benchmarks.diagnosis import disturbances as benchmark_flags
-from benchmarks.diagnosis.roofline import RooflinePlace, placed
 from service.analysis.summary import summarise
 from service.analysis.variance import Spread
-from service.dashboard import figures, labels
+from service.dashboard import figures, labels, sparkline
 from service.dashboard.cases import LevelDifference, from_level
 from service.dashboard.environments import FingerprintDifference
-from service.dashboard.figures import PassName
-from service.dashboard.sparkline import stacked_bar, strip
 from service.models import Point
 from service.wording import formats, intervals
 
@@ -125,7 +122,7 @@ class ShownOperation:
 
     operation: contracts.Operation
     share: float | None
-    placement: RooflinePlace | None
+    placement: roofline.RooflinePlace | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +184,7 @@ def _dots(sample: contracts.Sample, reach: tuple[float | None, float | None]) ->
     if len(sample.values) < 2:
         return Markup("")
     said = formats.quantities(sample.values, sample.unit)
-    return strip(sample.values, reach, f"{len(sample.values)} processes: {said}")
+    return sparkline.strip(sample.values, reach, f"{len(sample.values)} processes: {said}")
 
 
 def headlines(
@@ -307,10 +304,10 @@ def _parts(timed: Sequence[contracts.Pass]) -> tuple[tuple[str, float], ...]:
 def _phase_bar(title: str, parts: tuple[tuple[str, float], ...], whole: float) -> PhaseBar:
     said = ", ".join(f"{PHASES[name]} {formats.quantity(s, 's')}" for name, s in parts)
     step_s = sum(s for _, s in parts)
-    return PhaseBar(title, step_s, parts, stacked_bar(parts, whole, f"{title}: {said}"))
+    return PhaseBar(title, step_s, parts, sparkline.stacked_bar(parts, whole, f"{title}: {said}"))
 
 
-def readings(result: contracts.Result, name: PassName) -> Readings | None:
+def readings(result: contracts.Result, name: figures.PassName) -> Readings | None:
     """Sum up the telemetry of all processes over one pass; None if there is none."""
     taken = [one.telemetry[name] for one in result.replicates if name in one.telemetry]
     if not taken:
@@ -340,7 +337,7 @@ def operations(result: contracts.Result) -> list[ShownOperation]:
     ceilings = conclude.ceilings_of(result)
     busy_s = sum(profiled.seconds.values())
     return [
-        ShownOperation(one, one.self_s / busy_s if busy_s else None, placed(one, ceilings))
+        ShownOperation(one, one.self_s / busy_s if busy_s else None, roofline.placed(one, ceilings))
         for one in profiled.operations
     ]
 

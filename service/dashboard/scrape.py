@@ -6,7 +6,7 @@ from fastapi import Request, Response
 from prometheus_client.exposition import choose_encoder
 
 from service.api.dependencies import DatabaseSession, Now
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.dashboard.rendering import page_router
 from service.maintenance.prometheus import ServiceCollector
 from service.settings import Settings
@@ -15,7 +15,7 @@ router = page_router()
 
 
 @router.get("/metrics")
-@needs(Permission.READ)
+@Permission.READ.required
 def scrape(request: Request, session: DatabaseSession, now: Now) -> Response:
     """Give the state of the service as Prometheus reads it."""
     settings: Settings = request.app.state.settings

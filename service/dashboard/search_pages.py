@@ -7,7 +7,7 @@ from fastapi.responses import HTMLResponse
 
 from service.api.dependencies import Reading
 from service.api.search import Text
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.dashboard import rendering
 from service.findings import search
 
@@ -17,7 +17,7 @@ SHOWN = 50
 
 
 @router.get("/search")
-@needs(Permission.READ)
+@Permission.READ.required
 def show_search(request: Request, session: Reading, q: Text = "") -> HTMLResponse:
     """Show what has the words of ``q`` in its name."""
     hits = search.search(session, q, SHOWN)

@@ -10,13 +10,11 @@ from sqlalchemy.orm import Session
 
 from service import findings, models
 from service.analysis.detection.windows import LEAST_POINTS
-from service.dashboard import environments
-from service.dashboard.environments import EnvironmentHistory
-from service.dashboard.figures import Analysed, Step
+from service.dashboard import environments, figures
 from service.database.paging import batched
 from service.findings.gather_evidence import as_reported
+from service.history import queries
 from service.history.analysis import load_analysis
-from service.history.queries import facts_of, taken_out
 from service.history.series_history import PlacedChange
 from service.schemas import series as schemas
 from service.schemas.findings import FindingSummary
@@ -34,9 +32,9 @@ class LevelChange:
     """It is the one that the page is about."""
 
     @property
-    def step(self) -> Step:
+    def step(self) -> figures.Step:
         """Give the change as a step for the chart."""
-        return Step(
+        return figures.Step(
             result_id=self.placed.first_bad_result,
             at=self.placed.first_bad_at,
             effect=self.placed.change.effect,
@@ -72,11 +70,11 @@ def analysed(
     session: Session,
     series: schemas.Series,
     changes: Iterable[LevelChange],
-    changed: EnvironmentHistory,
-) -> Analysed:
+    changed: environments.EnvironmentHistory,
+) -> figures.Analysed:
     """Return what a chart draws of both kinds of changes, and why its hollow points are hollow."""
     count = sum(point.counts for point in series.points)
-    return Analysed(
+    return figures.Analysed(
         steps=tuple(change.step for change in changes),
         one_level=count >= LEAST_POINTS,
         reasons=reasons(session, series.points),
@@ -90,7 +88,7 @@ def renewed(session: Session, series: Sequence[schemas.Series]) -> frozenset[str
     Each is compared with the one before it of the same worker.
     """
     steps = [step for one in series if (step := environments.newest_step(one.points))]
-    known = facts_of(session, (point.environment for step in steps for point in step))
+    known = queries.facts_of(session, (point.environment for step in steps for point in step))
     return frozenset(
         after.result_id
         for before, after in steps
@@ -98,9 +96,11 @@ def renewed(session: Session, series: Sequence[schemas.Series]) -> frozenset[str
     )
 
 
-def environments_of(session: Session, points: Sequence[schemas.SeriesPoint]) -> EnvironmentHistory:
+def environments_of(
+    session: Session, points: Sequence[schemas.SeriesPoint]
+) -> environments.EnvironmentHistory:
     """Find the places at which the environment of workers changed."""
-    known = facts_of(session, environments.around_changes(points))
+    known = queries.facts_of(session, environments.around_changes(points))
     return environments.history_of(points, known)
 
 
@@ -112,7 +112,7 @@ def reasons(session: Session, points: Sequence[schemas.SeriesPoint]) -> dict[str
     ids = [point.result_id for point in points if point.excluded]
     excluded: dict[str, str] = {}
     for some in batched(ids):
-        excluded |= taken_out(session, some)
+        excluded |= queries.taken_out(session, some)
     return disturbed | excluded
 
 

@@ -16,7 +16,7 @@ from fastapi.responses import HTMLResponse, PlainTextResponse
 from sqlalchemy.orm import Session
 
 from service.api.dependencies import Now, Reading
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.dashboard import (
     cases,
     environments,
@@ -61,7 +61,7 @@ CSV_HEAD = (*_CSV_COLUMNS, "metric", "unit", "excluded", "disturbed", "annotatio
 
 
 @router.get("/series/{series_id}")
-@needs(Permission.READ)
+@Permission.READ.required
 def show_series(
     request: Request,
     session: Reading,
@@ -116,7 +116,7 @@ def show_series(
 
 
 @router.get("/series/{series_id}/points.csv")
-@needs(Permission.READ)
+@Permission.READ.required
 def download_points(session: Reading, series_id: str) -> PlainTextResponse:
     """Give every point of a series as CSV, in base units."""
     series = load_series(session, series_id)

@@ -12,16 +12,13 @@ from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from service import errors
-from service.api.dependencies import get_database
+from service.api import dependencies
 from service.auth import audit, authenticate, csrf, sessions, sign_in_link
 from service.auth.access_mode import Asked
-from service.auth.authenticate import Authenticator
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.auth.principal import Principal
 from service.dashboard import rendering
-from service.database.session import now_of
 from service.http import strict_route
-from service.http.exchange import SMALL_B
 
 router = rendering.page_router()
 
@@ -29,7 +26,7 @@ _FIELDS = 5
 
 
 @router.get("/sign-in")
-@needs(Permission.OPEN)
+@Permission.OPEN.required
 async def show(
     request: Request,
     to: Annotated[str, Query(max_length=2_000)] = "/",
@@ -46,8 +43,8 @@ async def show(
 
 
 @router.post("/sign-in")
-@needs(Permission.OPEN)
-@strict_route.takes(strict_route.FORM, SMALL_B)
+@Permission.OPEN.required
+@strict_route.takes(strict_route.FORM)
 async def sign_in(request: Request) -> Response:
     """Begin a session for the holder of the token in the form, or of the code of a link."""
     csrf.check_origin(request)
@@ -66,8 +63,8 @@ async def sign_in(request: Request) -> Response:
 
 
 @router.post("/sign-out")
-@needs(Permission.OPEN)
-@strict_route.takes(strict_route.FORM, SMALL_B)
+@Permission.OPEN.required
+@strict_route.takes(strict_route.FORM)
 async def sign_out(request: Request) -> Response:
     """End the session; the same page asks for a token again."""
     csrf.check_origin(request)
@@ -77,7 +74,9 @@ async def sign_out(request: Request) -> Response:
         raise csrf.foreign()
     response = RedirectResponse("/sign-in", 303)
     if cookie:
-        await get_database(request).run(partial(sessions.end, key=key, cookie=cookie), write=True)
+        await dependencies.get_database(request).run(
+            partial(sessions.end, key=key, cookie=cookie), write=True
+        )
         csrf.forget(request, response)
     return response
 
@@ -95,30 +94,32 @@ async def _by_token(request: Request, shown: str) -> str:
     who = await _authenticator(request).proven(request, lambda: authenticate.read(shown))
     if Permission.READ not in who.may:
         raise errors.Unauthorized("A worker's token opens no pages; use one of another kind.")
-    return await get_database(request).run(partial(_begin, request, who, "token"), write=True)
+    return await dependencies.get_database(request).run(
+        partial(_begin, request, who, "token"), write=True
+    )
 
 
 async def _by_link(request: Request, code: str) -> str:
     key = _authenticator(request).key
 
     def redeem(session: Session) -> str:
-        token = sign_in_link.redeem(session, key, code, now_of(session))
+        token = sign_in_link.redeem(session, key, code, dependencies.get_now(session))
         return _begin(request, Principal.of(token), "link", session)
 
     with _authenticator(request).trying(request):
-        return await get_database(request).run(redeem, write=True)
+        return await dependencies.get_database(request).run(redeem, write=True)
 
 
 def _begin(request: Request, who: Principal, by: str, session: Session) -> str:
     assert who.token_id is not None
-    now = now_of(session)
+    now = dependencies.get_now(session)
     audit.record(session, who, "POST /sign-in", f"dashboard, by {by}", now)
     return sessions.begin(session, _authenticator(request).key, who.token_id, now)
 
 
-def _authenticator(request: Request) -> Authenticator:
+def _authenticator(request: Request) -> authenticate.Authenticator:
     authenticator = request.app.state.authenticator
-    assert isinstance(authenticator, Authenticator)
+    assert isinstance(authenticator, authenticate.Authenticator)
     return authenticator
 
 

@@ -14,12 +14,12 @@ from sqlalchemy.orm import Session
 
 from benchmarks.catalog.suites import suites
 from benchmarks.contracts import Head
+from service import models
 from service.api.dependencies import Now, Reading
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.dashboard import queries, rendering
 from service.jobs import schedules, workers
 from service.jobs.heads import RULE
-from service.models import Job, WorkerRow
 from service.schemas.jobs import ScheduleView
 
 router = rendering.page_router(rendering.COUNTED)
@@ -30,7 +30,7 @@ MOST_REFS = 50
 
 
 @router.get("/schedules")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_schedules(request: Request, session: Reading, now: Now) -> HTMLResponse:
     """Show what is measured regularly."""
     return rendering.render(
@@ -44,11 +44,11 @@ def list_schedules(request: Request, session: Reading, now: Now) -> HTMLResponse
 
 
 @router.get("/targets")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_targets(request: Request, session: Reading, now: Now) -> HTMLResponse:
     """Show what workers can build, where its refs are, and what became of their commits."""
     reader = request.state.principal
-    known = () if reader.project else session.scalars(select(WorkerRow)).all()
+    known = () if reader.project else session.scalars(select(models.WorkerRow)).all()
     refs = _refs(session, known)
     return rendering.render(
         request,
@@ -83,7 +83,7 @@ class ShownRef:
         return f"{RULE}{self.head.target}:{self.head.ref.removeprefix(BRANCH)}"
 
 
-def _refs(session: Session, rows: Sequence[WorkerRow]) -> list[ShownRef]:
+def _refs(session: Session, rows: Sequence[models.WorkerRow]) -> list[ShownRef]:
     """The refs of each target, as the worker says that saw them move last."""
     newest: dict[tuple[str, str], tuple[datetime, Head]] = {}
     for told in (one for row in rows for one in row.heads or ()):
@@ -100,8 +100,10 @@ def _refs(session: Session, rows: Sequence[WorkerRow]) -> list[ShownRef]:
 
 def _with_jobs(session: Session, shown: Sequence[tuple[datetime, Head]]) -> list[ShownRef]:
     commits = {head.commit for _, head in shown}
-    query = select(Job.revision, Job.id, Job.state, Job.reason).where(Job.revision.in_(commits))
-    newest = {revision: job for revision, *job in session.execute(query.order_by(Job.id))}
+    query = select(models.Job.revision, models.Job.id, models.Job.state, models.Job.reason).where(
+        models.Job.revision.in_(commits)
+    )
+    newest = {revision: job for revision, *job in session.execute(query.order_by(models.Job.id))}
     every = schedules.every(session)
     refs = []
     for moved_at, head in shown:

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from service import findings, models
 from service.api.dependencies import Now, Reading
 from service.auth import token_store
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.dashboard import rendering
 from service.database.session import pairs
 from service.schemas.access import TokenKind, TokenView
@@ -41,7 +41,7 @@ KINDS: Mapping[TokenKind, str] = {
 
 
 @router.get("/tokens")
-@needs(Permission.ADMIN)
+@Permission.ADMIN.required
 def list_tokens(request: Request, session: Reading, now: Now) -> HTMLResponse:
     """Show the tokens, and what each project has."""
     every = token_store.every(session, now)

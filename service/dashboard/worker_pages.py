@@ -20,7 +20,7 @@ from benchmarks.catalog.metrics import METRICS
 from benchmarks.contracts import JobSpec
 from service import findings
 from service.api.dependencies import LeaseTerms, Now, Reading
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.comparisons.worker_choice import LATELY
 from service.dashboard import labels, queries, rendering
 from service.dashboard.sparkline import sparkline
@@ -43,7 +43,7 @@ DEVICE = ("sm_clock", "power")
 
 
 @router.get("/workers")
-@needs(Permission.READ)
+@Permission.READ.required
 def list_workers(request: Request, session: Reading, now: Now, terms: LeaseTerms) -> HTMLResponse:
     """Show every worker that has ever introduced itself."""
     return rendering.render(
@@ -58,7 +58,7 @@ def list_workers(request: Request, session: Reading, now: Now, terms: LeaseTerms
 
 
 @router.get("/workers/{worker}")
-@needs(Permission.READ)
+@Permission.READ.required
 def show_worker(
     request: Request, session: Reading, now: Now, terms: LeaseTerms, worker: str
 ) -> HTMLResponse:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from service.analysis.statement import Statement, state
+from service.analysis.statement import Statement
 from service.schemas.findings import Certainty
 
 LEAST_CONTRAST = 0.01
@@ -100,7 +100,7 @@ def slowdown(all_contrasts: Mapping[str, Sequence[Contrast]], worker: str) -> No
             if not _all_apart(newer, usual, limit):
                 continue
             share = math.expm1(median(contrast.size for contrast in newer) - usual)
-            says = state(
+            says = Statement.of(
                 "bad_node",
                 worker=worker,
                 share=share,

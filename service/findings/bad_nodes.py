@@ -16,8 +16,8 @@ from service.findings import bad_node_statistics, lifecycle
 from service.findings.rules import NEAR
 from service.history import revisions
 from service.history.queries import WORKER
-from service.models import FindingRow, FindingState, Point, Revision, SeriesRow
-from service.schemas.findings import Cause, FindingKind
+from service.models import FindingRow, Point, Revision, SeriesRow
+from service.schemas import findings
 
 METRIC = "throughput"
 """What nodes are held against each other by: every case has it."""
@@ -149,7 +149,7 @@ def _active(session: Session) -> dict[str, FindingRow]:
     """The open findings about nodes, by worker."""
     rows = session.scalars(
         select(FindingRow)
-        .where(FindingRow.kind == FindingKind.BAD_NODE, FindingRow.closed_at.is_(None))
+        .where(FindingRow.kind == findings.FindingKind.BAD_NODE, FindingRow.closed_at.is_(None))
         .order_by(FindingRow.id.desc())
     )
     return {row.worker: row for row in rows if row.worker is not None}
@@ -162,8 +162,10 @@ def _was_closed(session: Session, change: bad_node_statistics.NodeChange) -> boo
     """
     closed = session.scalars(
         select(FindingRow)
-        .where(FindingRow.kind == FindingKind.BAD_NODE, FindingRow.worker == change.worker)
-        .where(FindingRow.closed_at.is_not(None), FindingRow.state != FindingState.RESOLVED)
+        .where(FindingRow.kind == findings.FindingKind.BAD_NODE, FindingRow.worker == change.worker)
+        .where(
+            FindingRow.closed_at.is_not(None), FindingRow.state != findings.FindingState.RESOLVED
+        )
     )
     rank = revisions.rank(session, session.get_one(Revision, change.first_bad).ordered_at)
     return any(abs(revisions.rank(session, row.first_bad_at) - rank) <= NEAR for row in closed)
@@ -193,8 +195,8 @@ def open_bad_node(
         session,
         now,
         change.says,
-        kind=FindingKind.BAD_NODE,
-        cause=Cause.NODE,
+        kind=findings.FindingKind.BAD_NODE,
+        cause=findings.Cause.NODE,
         certainty=change.certainty,
         attribution=None,
         measured={"series": list(change.series)},

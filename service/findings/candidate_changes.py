@@ -10,20 +10,19 @@ from service.analysis.detection.windows import SAME
 from service.analysis.recovery import taken_back
 from service.findings import rules
 from service.findings.gather_evidence import where_of
-from service.findings.rules import AlreadyReported, Candidate
 from service.findings.shift import shift_at
 from service.findings.thresholds import NEVER
+from service.history import slow_workers
 from service.history.series_history import EDGE, PlacedChange, SeriesHistory
-from service.history.slow_workers import SlowPeriods, by_ill
 
 
 def candidates(
     session: Session,
     history: SeriesHistory,
-    covered: AlreadyReported,
-    ill: SlowPeriods,
+    covered: rules.AlreadyReported,
+    ill: slow_workers.SlowPeriods,
     least: float = LEAST_EFFECT,
-) -> list[Candidate]:
+) -> list[rules.Candidate]:
     """Changes of a series that no finding covers and that the history alone makes believable."""
     analysis = history.analysis
     if not history.series.is_watched or least == NEVER:
@@ -38,7 +37,7 @@ def candidates(
         and rules.only_ends(analysis, change, back)
     }
     return [
-        Candidate(
+        rules.Candidate(
             series=history.series,
             placed=placed,
             **where_of(
@@ -61,14 +60,16 @@ def candidates(
     ]
 
 
-def _made_by_slow_workers(history: SeriesHistory, placed: PlacedChange, ill: SlowPeriods) -> bool:
+def _made_by_slow_workers(
+    history: SeriesHistory, placed: PlacedChange, ill: slow_workers.SlowPeriods
+) -> bool:
     """Return True if a change is only in what workers measured while they were slow.
 
     Such points near it may also move it to a wrong place. Measuring again leaves them out, so the
     history alone is not believed for some more points.
     """
     recent, change = history.recent, placed.change
-    slow = [at for at, p in enumerate(recent.points, recent.first) if by_ill(p, ill)]
+    slow = [at for at, p in enumerate(recent.points, recent.first) if slow_workers.by_ill(p, ill)]
     if not slow:
         return False
     near = any(abs(at - change.index) <= EDGE for at in slow)

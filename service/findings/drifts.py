@@ -13,16 +13,14 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from service.analysis.drift import is_gradual
-from service.findings import causes
+from service.findings import causes, suspicion
 from service.findings.gather_evidence import members
 from service.findings.queries import reported_places
 from service.findings.rules import ACTIVE, DRIFT, NEAR, Candidate
 from service.findings.shift import Shift, level_before, shift_by_now
-from service.findings.suspicion import ENOUGH, LEAST_SCALE, Baseline
-from service.history import revisions
+from service.history import revisions, slow_workers
 from service.history.analysis import Histories
 from service.history.series_history import RecentPoint, SeriesHistory
-from service.history.slow_workers import SlowPeriods, of_well_workers, slow_periods
 from service.models import FindingRow, FindingSeries
 from service.schemas.findings import REFUTED, Cause, Certainty
 
@@ -133,16 +131,16 @@ def _is_gradual(session: Session, among: Sequence[SeriesHistory], begin: datetim
     """Return True if the levels of some series, taken together, move along a ramp."""
     by_revision: dict[datetime, list[float]] = defaultdict(list)
     scales = []
-    ill = slow_periods(session)
+    ill = slow_workers.slow_periods(session)
     for history in among:
         logs = list(_logs(history, begin, ill))
         for point, log in logs:
             by_revision[point.revision_at].append(log)
         if logs and history.analysis.noise is not None:
-            scales.append(max(history.analysis.noise.scale, LEAST_SCALE))
+            scales.append(max(history.analysis.noise.scale, suspicion.LEAST_SCALE))
     before = sorted(at for at in by_revision if at < begin)[-LEVELS_BEFORE:]
     since = sorted(at for at in by_revision if at >= begin)[: DRIFT + NEAR]
-    if len(before) < ENOUGH or not since:
+    if len(before) < suspicion.ENOUGH or not since:
         return False
     logs_of = [by_revision[at] for at in (*before, *since)]
     levels = [fmean(one) for one in logs_of]
@@ -153,7 +151,7 @@ def _is_gradual(session: Session, among: Sequence[SeriesHistory], begin: datetim
 
 
 def _logs(
-    history: SeriesHistory, begin: datetime, ill: SlowPeriods
+    history: SeriesHistory, begin: datetime, ill: slow_workers.SlowPeriods
 ) -> Iterator[tuple[RecentPoint, float]]:
     """Yield points with ln of their value over the level before a place, each worker's own."""
     recent, noise = history.recent, history.analysis.noise
@@ -161,10 +159,10 @@ def _logs(
     if index is None or noise is None:
         return
     earlier = level_before(history, index, ill)
-    if len(earlier) < ENOUGH:
+    if len(earlier) < suspicion.ENOUGH:
         return
-    usual = Baseline.of((point.worker, point.value) for point in earlier)
-    later = of_well_workers(recent.points[index - recent.first :], ill)
+    usual = suspicion.Baseline.of((point.worker, point.value) for point in earlier)
+    later = slow_workers.of_well_workers(recent.points[index - recent.first :], ill)
     for point in (*earlier, *later):
         value = usual.alike(point.worker, point.value)
         if min(value, usual.level) > 0:
@@ -181,7 +179,7 @@ def moved_by_now(
     project, workloads = about[0].series.project, {one.series.case.workload for one in about}
     place = min(member.placed.first_bad_at for member in about)
     begin, last = (revisions.beside(session, place, project, by) for by in (-NEAR, DRIFT))
-    ill, mixed = slow_periods(session), _of_others(session, row, begin, last)
+    ill, mixed = slow_workers.slow_periods(session), _of_others(session, row, begin, last)
     reported = reported_places(session, among)
     for history in among:
         if history.series.case.workload not in workloads or history.series.id in mixed:

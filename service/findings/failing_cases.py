@@ -16,9 +16,8 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
 from service.analysis.attribution import Cell, Moved, Question, environment, factors
-from service.analysis.statement import Statement, state
-from service.findings import lifecycle
-from service.findings.gather_evidence import NEIGHBOURS, cell_of
+from service.analysis.statement import Statement
+from service.findings import gather_evidence, lifecycle
 from service.findings.rules import ACTIVE
 from service.history.failing import (
     METRIC,
@@ -245,7 +244,7 @@ def _account(
     after = [failure for run in group for failure in run.failures]
     cause, reasons = _cause(breakage, before, after)
     revision = session.get_one(Revision, breakage.bad[1])
-    headline = state(
+    headline = Statement.of(
         "failure",
         cells=_cells(session, breakage, group),
         status=breakage.status,
@@ -255,7 +254,7 @@ def _account(
     )
     workers = tuple(sorted({failure.worker for failure in after}))
     known = {"confirmed": False, "workers": workers, "cause": cause.value, "reasons": reasons}
-    return cause, state("change", headline=headline, **known)
+    return cause, Statement.of("change", headline=headline, **known)
 
 
 def _cause(
@@ -266,7 +265,7 @@ def _cause(
     changed = [one.says for one in known if one.carries]
     if changed:
         told, rest = tuple(changed[:MOST_FACTS]), max(0, len(changed) - MOST_FACTS)
-        return Cause.ENVIRONMENT, (state("facts_changed_here", changed=told, rest=rest),)
+        return Cause.ENVIRONMENT, (Statement.of("facts_changed_here", changed=told, rest=rest),)
     same_machine = {one.worker for one in before} & {one.worker for one in after}
     if known and breakage.good is not None and same_machine:
         return Cause.CODE, (known[0].says,)
@@ -277,7 +276,7 @@ def _cells(session: Session, breakage: Breakage, group: Sequence[FailureRun]) ->
     """Name the cases that fail as briefly as is true, and count those that do not."""
     ids = [run.series_id for run in group]
     rows = session.scalars(select(SeriesRow).where(SeriesRow.id.in_(ids)).order_by(SeriesRow.id))
-    first, *others = (cell_of(name_of(row)) for row in rows)
+    first, *others = (gather_evidence.cell_of(name_of(row)) for row in rows)
     question = Question(
         case=first.case,
         hardware=first.hardware,
@@ -305,6 +304,6 @@ def _well(session: Session, breakage: Breakage, failing: Collection[str]) -> Ite
         .where(SeriesRow.metric == METRIC, SeriesRow.project == breakage.project)
         .where(SeriesRow.source == "", SeriesRow.id.not_in(failing), SeriesRow.id.in_(since))
         .order_by(SeriesRow.id)
-        .limit(NEIGHBOURS)
+        .limit(gather_evidence.NEIGHBOURS)
     )
-    return (cell_of(name_of(row)) for row in session.scalars(query))
+    return (gather_evidence.cell_of(name_of(row)) for row in session.scalars(query))

@@ -9,15 +9,14 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from service import models
-from service.analysis.statement import Statement, state
+from service.analysis.statement import Statement
 from service.findings import lifecycle
+from service.history import ranking
 from service.history.best import METRIC, best_cases
 from service.history.queries import name_of
-from service.history.ranking import BEFORE, is_ranked_in
 from service.schemas import findings as schemas
 from service.schemas.best import BestCase, Overtaken
-from service.wording import formats
-from service.wording.overtaken import beside, case_name
+from service.wording import formats, overtaken
 
 
 def ranked(session: Session, analysed: Collection[str], now: datetime) -> list[BestCase]:
@@ -51,7 +50,9 @@ def watch(session: Session, rankings: Sequence[BestCase], now: datetime) -> list
 
 def _known(session: Session, now: datetime) -> Sequence[models.FindingRow]:
     """Find what is open, or was opened lately."""
-    news = or_(models.FindingRow.closed_at.is_(None), models.FindingRow.opened_at >= now - BEFORE)
+    news = or_(
+        models.FindingRow.closed_at.is_(None), models.FindingRow.opened_at >= now - ranking.BEFORE
+    )
     of_kind = models.FindingRow.kind == schemas.FindingKind.OVERTAKEN
     return session.scalars(
         select(models.FindingRow).where(of_kind, news).order_by(models.FindingRow.id)
@@ -63,12 +64,12 @@ def _close_if_over(
 ) -> None:
     """Close a finding once another case is surely faster, or once it is no news any more."""
     series = name_of(session.get_one(models.SeriesRow, row.measured["series"][0]))
-    best = next((best for best in rankings if is_ranked_in(series, best)), None)
+    best = next((best for best in rankings if ranking.is_ranked_in(series, best)), None)
     leading = [best.best, *best.as_good] if best else []
     if best and series.id not in [case.series_id for case in leading]:
         said = "another case is the fastest now"
-    elif now - row.opened_at > BEFORE:
-        said = f"no news after {BEFORE.days} days"
+    elif now - row.opened_at > ranking.BEFORE:
+        said = f"no news after {ranking.BEFORE.days} days"
     else:
         return
     lifecycle.act(session, row.id, "resolve", lifecycle.SYSTEM_ACTOR, now, detail=said)
@@ -95,13 +96,13 @@ def _open(session: Session, best: BestCase, told: Overtaken, now: datetime) -> s
 
 
 def _statement(best: BestCase, told: Overtaken) -> Statement:
-    return state(
+    return Statement.of(
         "overtaken",
         workload=best.workload,
         device=formats.hardware(best.comparability),
-        best=case_name(best.best.case),
-        ahead=beside(told.before.case, best.best.case),
-        other=beside(best.best.case, told.before.case),
+        best=overtaken.case_name(best.best.case),
+        ahead=overtaken.beside(told.before.case, best.best.case),
+        other=overtaken.beside(best.best.case, told.before.case),
         since=told.since_revision,
         faster=told.faster.value,
         low=told.faster.low,

@@ -26,7 +26,7 @@ from service.analysis.attribution import (
 )
 from service.analysis.detection.change import ChangePoint
 from service.analysis.recovery import clearly_at
-from service.analysis.statement import state
+from service.analysis.statement import Statement
 from service.findings import lifecycle
 from service.findings.rules import NOTHING, Candidate, Remeasured
 from service.findings.unmoved_series import unmoved
@@ -245,7 +245,7 @@ def without_cause(attribution: Attribution) -> Attribution:
     facts = {
         **attribution.says.facts,
         "cause": Cause.UNKNOWN.value,
-        "reasons": (state("not_reproduced"),),
+        "reasons": (Statement.of("not_reproduced"),),
     }
     return replace(attribution, cause=Cause.UNKNOWN, says=replace(attribution.says, facts=facts))
 

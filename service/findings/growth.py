@@ -11,13 +11,12 @@ from statistics import median
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from service import models
 from service.database.failures import passes
-from service.findings import causes, drifts, gather_evidence, lifecycle, opening, rules
+from service.findings import causes, drifts, gather_evidence, lifecycle, opening, rules, witnesses
 from service.findings.shift import Shift
-from service.findings.witnesses import supporters, witness, witnesses
 from service.history.analysis import Histories
 from service.history.series_history import SeriesHistory
-from service.models import FindingRow, FindingSeries, SeriesRow
 
 log = logging.getLogger(__name__)
 
@@ -46,17 +45,16 @@ def growing(histories: Histories, analysed: Collection[str]) -> dict[str, list[s
     return {finding: series for finding, series in found.items() if series}
 
 
-def newest(session: Session) -> Sequence[FindingRow]:
+def newest(session: Session) -> Sequence[models.FindingRow]:
     """Give the newest findings about changes that ask for attention."""
-    query = select(FindingRow).where(
-        FindingRow.kind.in_(rules.OF_CHANGES), FindingRow.state.in_(rules.ACTIVE)
-    )
-    return session.scalars(query.order_by(FindingRow.first_bad_at.desc()).limit(GROWING)).all()
+    row = models.FindingRow
+    query = select(row).where(row.kind.in_(rules.OF_CHANGES), row.state.in_(rules.ACTIVE))
+    return session.scalars(query.order_by(row.first_bad_at.desc()).limit(GROWING)).all()
 
 
 def _show(
     histories: Histories,
-    row: FindingRow,
+    row: models.FindingRow,
     about: Sequence[rules.Candidate],
     analysed: Collection[str],
 ) -> Iterator[str]:
@@ -67,7 +65,9 @@ def _show(
         yield from (one.series.id for one in about if one.series.id in analysed)
         yield from (history.series.id for history in others)
         return
-    yield from (one.series.id for one, _, _ in supporters(histories.session, about[0], others))
+    yield from (
+        one.series.id for one, _, _ in witnesses.supporters(histories.session, about[0], others)
+    )
 
 
 def _others(
@@ -75,7 +75,8 @@ def _others(
 ) -> list[SeriesHistory]:
     series, known = about[0].series, {member.series.id for member in about}
     same = gather_evidence.same_metric(series)
-    ids = histories.session.scalars(select(SeriesRow.id).where(SeriesRow.id.in_(analysed), *same))
+    own = models.SeriesRow.id
+    ids = histories.session.scalars(select(own).where(own.in_(analysed), *same))
     return [histories.of(one) for one in sorted(set(ids) - known)]
 
 
@@ -93,7 +94,7 @@ def grow(histories: Histories, likely: Mapping[str, Sequence[str]], now: datetim
 
 def _grow(histories: Histories, finding_id: str, ids: Sequence[str], now: datetime) -> None:
     session = histories.session
-    row = session.get_one(FindingRow, finding_id, populate_existing=True)
+    row = session.get_one(models.FindingRow, finding_id, populate_existing=True)
     about = gather_evidence.members(session, row)
     if row.state in rules.ACTIVE and drifts.moves_on(histories, row, about):
         lifecycle.mark_drift(session, row)
@@ -101,14 +102,14 @@ def _grow(histories: Histories, finding_id: str, ids: Sequence[str], now: dateti
         return
     known = {member.series.id for member in about}
     others = [histories.of(series_id) for series_id in ids if series_id not in known]
-    found = witnesses(session, about[0], others, now) if row.state in rules.ACTIVE else []
+    found = witnesses.witnesses(session, about[0], others, now) if row.state in rules.ACTIVE else []
     if more := opening.unreported(session, found):
         opening.join(histories, row, more, now)
 
 
 def _go_on(
     histories: Histories,
-    row: FindingRow,
+    row: models.FindingRow,
     about: Sequence[rules.Candidate],
     ids: Sequence[str],
     now: datetime,
@@ -128,7 +129,7 @@ def _go_on(
     alone = [(one, shift) for one, shift in moved if abs(shift.log) <= MOST * abs(size)]
     farther = [_farther(session, row, one, shift) for one, shift in alone if one.series.id in known]
     more = [
-        witness(session, one, shift, math.exp(-surely), now)
+        witnesses.witness(session, one, shift, math.exp(-surely), now)
         for one, shift in alone
         if one.series.id not in known
         and (surely := causes.support(size, shift.log, shift.error)) >= causes.SUPPORT
@@ -139,9 +140,11 @@ def _go_on(
         gather_evidence.say_again(histories, row, gather_evidence.members(session, row))
 
 
-def _farther(session: Session, row: FindingRow, history: SeriesHistory, shift: Shift) -> bool:
+def _farther(
+    session: Session, row: models.FindingRow, history: SeriesHistory, shift: Shift
+) -> bool:
     """Note how far a drift has come in a series; True if that is farther than what is said."""
-    link = session.get_one(FindingSeries, (row.id, history.series.id))
+    link = session.get_one(models.FindingSeries, (row.id, history.series.id))
     same_way = shift.effect * link.effect > 0
     if link.ended or not same_way or abs(shift.effect) < FARTHER * abs(link.effect):
         return False

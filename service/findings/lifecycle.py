@@ -15,13 +15,13 @@ from pydantic import TypeAdapter
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
+from service import models
 from service.analysis.attribution import Attribution
-from service.analysis.statement import Statement, read, state
+from service.analysis.statement import Statement
 from service.database.session import found, new_id, rows
 from service.errors import Conflict
 from service.findings.rules import ACTIVE
 from service.history.series_history import PlacedChange
-from service.models import EventKind, FindingEvent, FindingRow, FindingState
 from service.outbox import events
 from service.wording import statements
 
@@ -43,8 +43,8 @@ class ActionName(StrEnum):
 class Action:
     """Something that a person may do with a finding."""
 
-    to: FindingState
-    seen: frozenset[FindingState]
+    to: models.FindingState
+    seen: frozenset[models.FindingState]
     """States in which it makes sense."""
     title: str
     meaning: str
@@ -54,49 +54,49 @@ class Action:
 
 ACTIONS: dict[str, Action] = {
     ActionName.ACKNOWLEDGE: Action(
-        FindingState.ACKNOWLEDGED,
-        frozenset({FindingState.OPEN}),
+        models.FindingState.ACKNOWLEDGED,
+        frozenset({models.FindingState.OPEN}),
         "Acknowledge",
         "Somebody looks after it.",
         "acknowledged it",
     ),
     ActionName.EXPECT: Action(
-        FindingState.EXPECTED,
+        models.FindingState.EXPECTED,
         ACTIVE,
         "Expected: new baseline",
         "The change is wanted: the new level is the baseline.",
         "declared it expected: the new level is the baseline",
     ),
     ActionName.RESOLVE: Action(
-        FindingState.RESOLVED, ACTIVE, "Resolved", "Its cause is gone.", "resolved it"
+        models.FindingState.RESOLVED, ACTIVE, "Resolved", "Its cause is gone.", "resolved it"
     ),
     ActionName.ENVIRONMENT: Action(
-        FindingState.ENVIRONMENT,
+        models.FindingState.ENVIRONMENT,
         ACTIVE,
         "Environment",
         "The environment changed, not the code.",
         "put it down to the environment",
     ),
     ActionName.INFRASTRUCTURE: Action(
-        FindingState.INFRASTRUCTURE,
+        models.FindingState.INFRASTRUCTURE,
         ACTIVE,
         "Infrastructure",
         "A node or its surroundings were at fault.",
         "put it down to the infrastructure",
     ),
     ActionName.NOT_REPRODUCED: Action(
-        FindingState.NOT_REPRODUCED,
+        models.FindingState.NOT_REPRODUCED,
         ACTIVE,
         "Not reproduced",
         "It was measured again and is not there.",
         "declared it not reproduced",
     ),
     ActionName.WITHDRAW: Action(
-        FindingState.WITHDRAWN, ACTIVE, "Withdraw", "It was never there.", "withdrew it"
+        models.FindingState.WITHDRAWN, ACTIVE, "Withdraw", "It was never there.", "withdrew it"
     ),
     ActionName.REOPEN: Action(
-        FindingState.OPEN,
-        frozenset(FindingState) - {FindingState.OPEN},
+        models.FindingState.OPEN,
+        frozenset(models.FindingState) - {models.FindingState.OPEN},
         "Reopen",
         "It is back, or that was a mistake.",
         "reopened it",
@@ -114,14 +114,14 @@ STEPS = {
 
 
 _TOLD = {
-    ActionName.WITHDRAW: EventKind.FINDING_WITHDRAWN,
-    ActionName.REOPEN: EventKind.FINDING_REOPENED,
+    ActionName.WITHDRAW: models.EventKind.FINDING_WITHDRAWN,
+    ActionName.REOPEN: models.EventKind.FINDING_REOPENED,
 }
 """Actions that other programs are told of, whoever did them."""
 _OF_NODES = {
-    EventKind.FINDING_OPENED: EventKind.NODE_ILL,
-    EventKind.FINDING_REOPENED: EventKind.NODE_ILL,
-    EventKind.FINDING_RECOVERED: EventKind.NODE_WELL,
+    models.EventKind.FINDING_OPENED: models.EventKind.NODE_ILL,
+    models.EventKind.FINDING_REOPENED: models.EventKind.NODE_ILL,
+    models.EventKind.FINDING_RECOVERED: models.EventKind.NODE_WELL,
 }
 """Of a finding about a node those are told who look after nodes, and not who look after code."""
 
@@ -145,9 +145,9 @@ class Plan:
 
 def open_finding(session: Session, now: datetime, says: Statement, **known: Any) -> str:
     """Store a new finding, of which ``known`` gives what it is; its id."""
-    row = FindingRow(
+    row = models.FindingRow(
         id=new_id(now),
-        state=FindingState.OPEN,
+        state=models.FindingState.OPEN,
         owner="",
         note="",
         due_on=None,
@@ -160,7 +160,7 @@ def open_finding(session: Session, now: datetime, says: Statement, **known: Any)
     session.add(row)
     session.flush()
     record(session, row.id, "open", now, says=says)
-    _tell(session, EventKind.FINDING_OPENED, row, statements.say(says), now)
+    _tell(session, models.EventKind.FINDING_OPENED, row, statements.say(says), now)
     log.warning("finding %s: %s", row.id, statements.say(says))
     return row.id
 
@@ -183,13 +183,13 @@ def act(
     """
     action = ACTIONS[name]
     row = _seen(session, finding_id, version)
-    if FindingState(row.state) not in action.seen:
+    if models.FindingState(row.state) not in action.seen:
         raise Conflict(f"A finding that is {row.state} cannot be changed by {name}.")
     was_closed, closed_at = row.closed_at is not None, None if action.to in ACTIVE else now
     _change(session, row, {"state": action.to, "closed_at": closed_at})
     record(session, finding_id, name, now, actor=actor, detail=detail)
     recovered = name == ActionName.RESOLVE and actor == SYSTEM_ACTOR
-    kind = EventKind.FINDING_RECOVERED if recovered else _TOLD.get(ActionName(name))
+    kind = models.EventKind.FINDING_RECOVERED if recovered else _TOLD.get(ActionName(name))
     if kind and (was_closed or action.to not in ACTIVE):
         _tell(session, kind, row, f"{actor} {action.past}{detail and f': {detail}'}", now)
 
@@ -226,7 +226,7 @@ def plan(
     )
     record(session, finding_id, "plan", now, actor=actor, detail=said)
     if values.get("owner"):
-        _tell(session, EventKind.FINDING_ASSIGNED, row, f"{actor} planned: {said}", now)
+        _tell(session, models.EventKind.FINDING_ASSIGNED, row, f"{actor} planned: {said}", now)
 
 
 def attributed(attribution: Attribution) -> dict[str, Any]:
@@ -235,30 +235,30 @@ def attributed(attribution: Attribution) -> dict[str, Any]:
     return {"cause": attribution.cause, "attribution": evidence}
 
 
-def revise(session: Session, row: FindingRow, attribution: Attribution) -> None:
+def revise(session: Session, row: models.FindingRow, attribution: Attribution) -> None:
     """Say again what a finding is, now that more is known of it."""
     restate(session, row, attribution.says, **attributed(attribution))
 
 
-def restate(session: Session, row: FindingRow, says: Statement, **known: Any) -> None:
+def restate(session: Session, row: models.FindingRow, says: Statement, **known: Any) -> None:
     """Say again what a finding is, with what else of it has changed."""
     _change(session, row, {"says": says.stored()} | known)
 
 
-def mark_drift(session: Session, row: FindingRow) -> None:
+def mark_drift(session: Session, row: models.FindingRow) -> None:
     """Say that the change of a finding came little by little."""
     if not row.drifts:
         _change(session, row, {"drifts": True})
 
 
-def move(session: Session, row: FindingRow, to: PlacedChange, now: datetime) -> None:
+def move(session: Session, row: models.FindingRow, to: PlacedChange, now: datetime) -> None:
     """Say where a finding begins, now that it is better known."""
     place = {"last_good": to.last_good, "first_bad": to.first_bad, "first_bad_at": to.first_bad_at}
     was = (row.last_good, row.first_bad)
     _change(session, row, place)
     if (row.last_good, row.first_bad) != was:
         old = {"old_last_good": was[0], "old_first_bad": was[1]}
-        says = state("moved", **old, last_good=row.last_good, first_bad=row.first_bad)
+        says = Statement.of("moved", **old, last_good=row.last_good, first_bad=row.first_bad)
         record(session, row.id, "move", now, says=says)
 
 
@@ -273,15 +273,19 @@ def record(
     says: Statement | None = None,
 ) -> None:
     """Write down what was done: ``says`` if the service did it, in ``detail`` otherwise."""
-    event = FindingEvent(finding_id=finding_id, at=now, actor=actor, action=action, detail=detail)
+    event = models.FindingEvent(
+        finding_id=finding_id, at=now, actor=actor, action=action, detail=detail
+    )
     event.says = None if says is None else says.stored()
     session.add(event)
     session.flush()
 
 
-def _tell(session: Session, kind: EventKind, row: FindingRow, sentence: str, now: datetime) -> None:
+def _tell(
+    session: Session, kind: models.EventKind, row: models.FindingRow, sentence: str, now: datetime
+) -> None:
     """Have other programs told of a step."""
-    says = read(row.says)
+    says = Statement.read(row.says)
     if row.worker is not None:
         kind = _OF_NODES.get(kind, kind)
     event = events.News(
@@ -297,7 +301,7 @@ def _tell(session: Session, kind: EventKind, row: FindingRow, sentence: str, now
     events.write(session, event, now)
 
 
-def _size(row: FindingRow, says: Statement) -> float | None:
+def _size(row: models.FindingRow, says: Statement) -> float | None:
     headline = says.facts.get("headline")
     most = headline.facts.get("most") if isinstance(headline, Statement) else None
     return most if row.share is None and isinstance(most, float) else row.share
@@ -309,16 +313,16 @@ def _workload(says: Statement) -> str:
     return str(cells.facts.get("workload", "")) if isinstance(cells, Statement) else ""
 
 
-def _seen(session: Session, finding_id: str, version: int | None) -> FindingRow:
-    row = found(session, FindingRow, finding_id, populate_existing=True)
+def _seen(session: Session, finding_id: str, version: int | None) -> models.FindingRow:
+    row = found(session, models.FindingRow, finding_id, populate_existing=True)
     if version is not None and row.version != version:
         raise Conflict("Somebody has changed this finding since; read it again.")
     return row
 
 
-def _change(session: Session, row: FindingRow, values: dict[str, Any]) -> None:
-    seen = FindingRow.id == row.id, FindingRow.version == row.version
-    change = update(FindingRow).where(*seen).values(values | {"version": row.version + 1})
+def _change(session: Session, row: models.FindingRow, values: dict[str, Any]) -> None:
+    seen = models.FindingRow.id == row.id, models.FindingRow.version == row.version
+    change = update(models.FindingRow).where(*seen).values(values | {"version": row.version + 1})
     if not rows(session, change):
         raise Conflict("Somebody has changed this finding just now; read it again.")
     session.refresh(row)

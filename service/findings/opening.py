@@ -14,8 +14,7 @@ from benchmarks.catalog.metrics import reading_order
 from service.analysis.attribution import attribute
 from service.analysis.detection.windows import SAME
 from service.database.failures import passes
-from service.findings import causes, gather_evidence, lifecycle, queries, rules
-from service.findings.drifts import Continued, continued
+from service.findings import causes, drifts, gather_evidence, lifecycle, queries, rules
 from service.findings.reverts import take_back
 from service.findings.rules import ACTIVE, NOTHING, Candidate, Remeasured
 from service.findings.suspicion import LEVEL_POINTS
@@ -74,7 +73,7 @@ def _open_or_join(
     # A change that the last good revision shows too began earlier, by an unknown time.
     late = LEVEL_POINTS if any(change.not_by_code for change in group) else LATE
     group = [one for one in group if not is_explained(session, one.series, one.rank, late)]
-    if group and (drift := continued(histories, group)) is not None:
+    if group and (drift := drifts.continued(histories, group)) is not None:
         go_on(histories, drift, now)
         group = [candidate for candidate in group if candidate not in drift.changes]
     if not group:
@@ -223,7 +222,7 @@ def join(histories: Histories, row: FindingRow, group: Sequence[Candidate], now:
         _end(session, row, group, now)
 
 
-def go_on(histories: Histories, drift: Continued, now: datetime) -> None:
+def go_on(histories: Histories, drift: drifts.Continued, now: datetime) -> None:
     """Add to a finding the changes that go on from where it began, as a drift does."""
     about = {member.series.id for member in gather_evidence.members(histories.session, drift.row)}
     lifecycle.mark_drift(histories.session, drift.row)

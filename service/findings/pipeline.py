@@ -22,7 +22,6 @@ from service.database.session import Database, alone, now_of
 from service.findings import confirm, failing_cases, fastest_cases, slow_series
 from service.findings.bad_nodes import Compared, compare_nodes, watch_nodes
 from service.findings.candidate_changes import candidates
-from service.findings.confirm import Suspicion
 from service.findings.growth import grow, growing
 from service.findings.opening import open_findings
 from service.findings.queries import failing_by_series
@@ -30,11 +29,9 @@ from service.findings.rules import AlreadyReported, Candidate
 from service.findings.threshold_table import load_threshold
 from service.findings.thresholds import least_effect
 from service.findings.update import follow, links_of
-from service.history import analysis, pending
-from service.history.analysis import Histories
+from service.history import analysis, pending, slow_workers
 from service.history.failing import failure_runs
 from service.history.series_history import SeriesHistory
-from service.history.slow_workers import SlowPeriods, slow_periods
 
 log = logging.getLogger(__name__)
 
@@ -69,9 +66,9 @@ class SeriesFindings:
     """Changes that may become findings."""
     least: float
     """The smallest change of the series that is reported."""
-    suspicious: tuple[Suspicion, ...] = ()
+    suspicious: tuple[confirm.Suspicion, ...] = ()
 
-    def with_suspicions(self, since: datetime, ill: SlowPeriods) -> SeriesFindings:
+    def with_suspicions(self, since: datetime, ill: slow_workers.SlowPeriods) -> SeriesFindings:
         """Add the suspicions from ``since`` on."""
         suspicious = confirm.suspicions(self.history, since, self.covered, ill, self.least)
         return replace(self, suspicious=tuple(suspicious))
@@ -96,7 +93,7 @@ def run(database: Database, every_s: float, daily: int) -> NoReturn:
 def look(database: Database, daily: int = DAILY) -> Looked:
     """Analyse what waits, and measure again at most ``daily`` suspicions in a day."""
     with database.reading() as session:
-        due, ill = pending.pending_series(session), slow_periods(session)
+        due, ill = pending.pending_series(session), slow_workers.slow_periods(session)
     analysed: list[str] = []
     waiting = sorted(due.since.items())
     for group in batched(waiting, GROUP):
@@ -110,7 +107,7 @@ def look(database: Database, daily: int = DAILY) -> Looked:
             news.append(series)
     with database.reading() as session:
         compared = compare_nodes(session)
-        likely = growing(Histories(session), analysed)
+        likely = growing(analysis.Histories(session), analysed)
     failing = _failing(database)  # before the notes are cleared: after an error, they still wait
     with database.writing() as session:
         alone(session, _FINDINGS)
@@ -193,7 +190,7 @@ def _analyse(database: Database, series_id: str, since: datetime) -> bool:
 
 
 def _news(
-    database: Database, series_id: str, since: datetime, ill: SlowPeriods, daily: int
+    database: Database, series_id: str, since: datetime, ill: slow_workers.SlowPeriods, daily: int
 ) -> SeriesFindings | None:
     """Bring one series' findings up to date, in a transaction of its own.
 
@@ -214,7 +211,7 @@ def _news(
         return series
 
 
-def _follow(database: Database, series_id: str, ill: SlowPeriods) -> SeriesFindings:
+def _follow(database: Database, series_id: str, ill: slow_workers.SlowPeriods) -> SeriesFindings:
     """Follow a series; while there is no finding about it, nothing is written for it."""
     with database.reading() as session:
         if not _about(session, series_id):
@@ -225,13 +222,13 @@ def _follow(database: Database, series_id: str, ill: SlowPeriods) -> SeriesFindi
 
 
 def follow_series(
-    session: Session, series_id: str, ill: SlowPeriods, now: datetime
+    session: Session, series_id: str, ill: slow_workers.SlowPeriods, now: datetime
 ) -> SeriesFindings:
     """Bring a series' findings up to date, and find what is believable in it.
 
     ``ill`` says when nodes were slow; their results of that time are put down to them.
     """
-    histories = Histories(session)
+    histories = analysis.Histories(session)
     covered = follow(histories, series_id, ill, now)
     history = histories.of(series_id)
     least = least_effect(load_threshold(session, history.series))
@@ -251,7 +248,7 @@ def _up_to_date(session: Session, series: SeriesFindings, now: datetime) -> Seri
     series_id = series.history.series.id
     if _about(session, series_id) == series.covered.findings:
         return series
-    return follow_series(session, series_id, slow_periods(session), now)
+    return follow_series(session, series_id, slow_workers.slow_periods(session), now)
 
 
 def conclude(
@@ -268,7 +265,7 @@ def conclude(
     ``likely`` names series, by finding, that show the cause of one by now.
     """
     nodes = watch_nodes(session, compared, now)
-    histories = Histories(session, [series.history for series in news])
+    histories = analysis.Histories(session, [series.history for series in news])
     slow_series.take_out(histories, now)
     grow(histories, likely, now)
     current = [_up_to_date(session, series, now) for series in news]

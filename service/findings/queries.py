@@ -11,16 +11,13 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from benchmarks.catalog.metrics import metric
-from service.analysis.statement import read
+from service.analysis.statement import Statement
 from service.database import paging
-from service.database.paging import Page
 from service.database.session import found
 from service.findings.rules import ACTIVE, DRIFT, ReportedPlace
-from service.history import revisions
+from service.history import failing, ranking, revisions
 from service.history.change_ends import doubtful_end, ends_of
-from service.history.failing import REMEMBERED, CaseFailure, failures_since
 from service.history.queries import name_of
-from service.history.ranking import CaseId, case_id
 from service.history.series_history import SeriesHistory
 from service.models import (
     ChangeRow,
@@ -68,12 +65,12 @@ def _failed(session: Session, row: FindingRow) -> Iterator[schemas.FailedCase]:
         ResultRow.status.in_(row.measured["status"]),
         *([] if row.closed_at is None else [ResultRow.received_at <= row.closed_at]),
     ]
-    failures: dict[CaseId, list[CaseFailure]] = {}
-    for one in failures_since(session, row.opened_at - REMEMBERED, *which):
+    failures: dict[ranking.CaseId, list[failing.CaseFailure]] = {}
+    for one in failing.failures_since(session, row.opened_at - failing.REMEMBERED, *which):
         if one.revision_at >= row.first_bad_at:
             failures.setdefault(one.case, []).append(one)
     for name in names:
-        of_case = failures.get(case_id(name.case.key, name.project, name.comparability))
+        of_case = failures.get(ranking.case_id(name.case.key, name.project, name.comparability))
         if of_case:
             first, newest = of_case[0], of_case[-1]
             yield schemas.FailedCase(
@@ -122,7 +119,7 @@ def _detail(event: FindingEvent) -> str:
 
 def list_findings(
     session: Session, *conditions: ColumnElement[bool], after: str | None = None, limit: int = 100
-) -> Page[schemas.FindingSummary]:
+) -> paging.Page[schemas.FindingSummary]:
     """Findings that meet ``conditions``, the newest first."""
     page = paging.newest_first(session, FindingRow, FindingRow.id, conditions, after, limit)
     return page.shown(_summaries(session, page.items))
@@ -277,7 +274,7 @@ def _summary(
         "kind": schemas.FindingKind(row.kind),
         "state": FindingState(row.state),
         "certainty": schemas.Certainty(row.certainty),
-        "headline": headline_of(read(row.says)),
+        "headline": headline_of(Statement.read(row.says)),
         "sentence": say_stored(row.says),
         "series_count": len(effects),
         "worst_effect": max(effects, key=abs, default=None),

@@ -10,15 +10,14 @@ import math
 from collections.abc import Sequence
 from datetime import datetime
 
-from service.findings import causes, lifecycle
+from service.findings import causes, gather_evidence, lifecycle
 from service.findings.bad_nodes import ill_nodes
-from service.findings.gather_evidence import members, say_again
 from service.findings.growth import newest
 from service.findings.rules import Candidate
 from service.findings.shift import shift_at
+from service.history import slow_workers
 from service.history.analysis import Histories
 from service.history.series_history import SeriesHistory
-from service.history.slow_workers import SlowPeriods, of_well_workers, slow_periods
 from service.models import FindingRow, FindingSeries
 
 
@@ -30,22 +29,22 @@ def take_out(histories: Histories, now: datetime) -> None:
     session = histories.session
     if not ill_nodes(session):
         return
-    ill = slow_periods(session)
+    ill = slow_workers.slow_periods(session)
     for row in newest(session):
-        about = members(session, row)
+        about = gather_evidence.members(session, row)
         slow = [one for one in about[1:] if _made_by_slow(histories.of(one.series.id), one, ill)]
         if slow:
             _leave(histories, row, slow, now)
 
 
-def _made_by_slow(history: SeriesHistory, member: Candidate, ill: SlowPeriods) -> bool:
+def _made_by_slow(history: SeriesHistory, member: Candidate, ill: slow_workers.SlowPeriods) -> bool:
     """Return True if a slow worker measured a change, and what the others measured has none."""
     recent, at = history.recent, member.placed.first_bad_at
     index = recent.index_of(at)
     if index is None:
         return False
     points = recent.points[index - recent.first :]
-    well = of_well_workers(points, ill)
+    well = slow_workers.of_well_workers(points, ill)
     if len(well) == len(points):
         return False
     if not well:
@@ -64,4 +63,4 @@ def _leave(histories: Histories, row: FindingRow, slow: Sequence[Candidate], now
     session.flush()
     names = ", ".join(f"{one.series.case.key} {one.series.metric}" for one in slow)
     lifecycle.record(session, row.id, "leave", now, detail=names)
-    say_again(histories, row, members(session, row))
+    gather_evidence.say_again(histories, row, gather_evidence.members(session, row))

@@ -27,7 +27,6 @@ from service.analysis.detection.history import History, Refused
 from service.analysis.detection.prediction import LEAST_POINTS, Expectation, expectation
 from service.analysis.detection.support import Supports, confirmed
 from service.findings import rules
-from service.findings.rules import AlreadyReported, PendingShift
 from service.findings.thresholds import NEVER
 from service.history.series_history import EDGE, RecentPoint, RecentPoints, SeriesHistory
 from service.history.slow_workers import SlowPeriods, by_ill, of_well_workers
@@ -159,7 +158,7 @@ LEAST_SCALE = 1e-4
 def suspicions(
     history: SeriesHistory,
     since: datetime,
-    covered: AlreadyReported,
+    covered: rules.AlreadyReported,
     ill: SlowPeriods,
     least: float = LEAST_EFFECT,
 ) -> list[Suspicion]:
@@ -215,7 +214,7 @@ def _before(index: int, places: Iterable[int]) -> bool:
 
 
 def _surprises(
-    history: SeriesHistory, since: datetime, covered: AlreadyReported, ill: SlowPeriods
+    history: SeriesHistory, since: datetime, covered: rules.AlreadyReported, ill: SlowPeriods
 ) -> Sequence[int]:
     tail = history.recent
     changes = (
@@ -223,7 +222,7 @@ def _surprises(
         for change in history.analysis.changes
         if change.id in covered.changes or not rules.beside_ill(tail, change.change.index, ill)
     )
-    shown = [PendingShift(one.index, one.before, one.after) for one in changes]
+    shown = [rules.PendingShift(one.index, one.before, one.after) for one in changes]
     known = [shift for shift in [*shown, *covered.shifts] if min(shift.before, shift.after) > 0]
     count = len(tail.points)
     newest = range(max(1, count - NEWEST), count)
@@ -239,7 +238,7 @@ def _surprises(
 
 
 def _surprised(
-    tail: RecentPoints, at: int, end: int, known: Iterable[PendingShift], ill: SlowPeriods
+    tail: RecentPoints, at: int, end: int, known: Iterable[rules.PendingShift], ill: SlowPeriods
 ) -> bool:
     """Return True if some points are surprising, both as they are and with young changes undone.
 

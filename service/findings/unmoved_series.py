@@ -9,9 +9,8 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from service.analysis.detection.change import ChangePoint
-from service.findings import causes
+from service.findings import causes, rules
 from service.findings.queries import reported_places
-from service.findings.rules import DRIFT, NEAR, Candidate, ReportedPlace
 from service.findings.shift import Shift, shift_by_now, step_at
 from service.history import revisions
 from service.history.series_history import EDGE, Place, SeriesHistory
@@ -20,7 +19,7 @@ from service.history.slow_workers import SlowPeriods
 
 def unmoved(
     session: Session,
-    first: Candidate,
+    first: rules.Candidate,
     since: Place,
     around: Sequence[SeriesHistory],
     ill: SlowPeriods,
@@ -31,7 +30,9 @@ def unmoved(
     """
     change, reported = first.placed.change, reported_places(session, around)
     project = first.series.project
-    begin, last = (revisions.beside(session, since[0], project, by) for by in (-NEAR, DRIFT))
+    begin, last = (
+        revisions.beside(session, since[0], project, by) for by in (-rules.NEAR, rules.DRIFT)
+    )
     for history in around:
         places = reported[history.series.id]
         if not _spans(history, since):
@@ -55,7 +56,7 @@ def _spans(history: SeriesHistory, since: Place) -> bool:
 
 
 def _starts_after(
-    history: SeriesHistory, since: Place, reported: Iterable[ReportedPlace]
+    history: SeriesHistory, since: Place, reported: Iterable[rules.ReportedPlace]
 ) -> Iterator[datetime]:
     """Yield the places of the last points before what is reported after a place."""
     recent = history.recent

@@ -16,10 +16,8 @@ from service.analysis.detection.windows import SAME
 from service.analysis.recovery import share_left, taken_back
 from service.database.failures import passes
 from service.database.session import pairs
-from service.findings import lifecycle, rules
-from service.findings.gather_evidence import figures_of, members, say_again
+from service.findings import gather_evidence, lifecycle, rules
 from service.findings.queries import last_point
-from service.findings.rules import ACTIVE, AlreadyReported, PendingShift, ReportedPlace
 from service.history.analysis import Histories
 from service.history.series_history import EDGE, PlacedChange, RecentPoints, SeriesHistory
 from service.history.slow_workers import SlowPeriods, by_ill
@@ -42,7 +40,7 @@ def links_of(session: Session, series_id: str) -> Sequence[tuple[FindingSeries, 
 
 def follow(
     histories: Histories, series_id: str, ill: SlowPeriods, now: datetime
-) -> AlreadyReported:
+) -> rules.AlreadyReported:
     """Bring the findings of a series up to date; say what they cover of its changes.
 
     What workers measured while they were slow, which ``ill`` says, ends nothing.
@@ -53,8 +51,8 @@ def follow(
     changes = {change.id: change for change in analysis.changes}
     covered: set[str] = set()
     expected: set[str] = set()
-    shifts: list[PendingShift] = []
-    begins: list[ReportedPlace] = []
+    shifts: list[rules.PendingShift] = []
+    begins: list[rules.ReportedPlace] = []
     ends = [(link.first_bad_at, link.ended_at) for link, _ in links if link.ended == "recovered"]
     for link, row in links:
         index = tail.place_of(link.first_bad_result, link.first_bad_at)
@@ -65,7 +63,7 @@ def follow(
             until = begin
             if row.drifts:
                 until = last_point(histories.session, history, link.first_bad_at)
-            begins.append(ReportedPlace(begin, link.effect, until))
+            begins.append(rules.ReportedPlace(begin, link.effect, until))
         change = changes.get(link.change_id)
         back = rules.recovery(history, change, ill) if change else None
         if back and not link.ended and _ended_another(back, link, ends, tail):
@@ -87,7 +85,7 @@ def follow(
         if link.ended != ended:  # once: what a person has opened again stays so
             settle(histories.session, row, _since(link, tail), now)
     findings = frozenset(row.id for _, row in links)
-    return AlreadyReported(
+    return rules.AlreadyReported(
         changes=frozenset(covered),
         shifts=tuple(shifts),
         begins=tuple(begins),
@@ -168,7 +166,7 @@ def _shifts(
     tail: RecentPoints,
     change: PlacedChange | None,
     back: PlacedChange | None,
-) -> Iterator[PendingShift]:
+) -> Iterator[rules.PendingShift]:
     """Yield the shifts of a series that are known before its analysis shows them.
 
     What was excluded is not known to be there.
@@ -179,10 +177,10 @@ def _shifts(
     if min(link.before, link.after) <= 0:
         return  # such a series has no ratios that could be undone
     if change is None:
-        yield PendingShift(begin, link.before, link.after)
+        yield rules.PendingShift(begin, link.before, link.after)
     since = None if link.ended_at is None else tail.index_of(link.ended_at)
     if link.ended == "recovered" and back is None and since is not None:
-        yield PendingShift(since, link.after, link.before)
+        yield rules.PendingShift(since, link.after, link.before)
 
 
 def recover(link: FindingSeries, at: datetime) -> None:
@@ -207,16 +205,16 @@ def _update(
 ) -> None:
     """Note what the newest analysis says of one series of a finding."""
     if change is None:
-        if row.certainty == Certainty.STANDING and row.state in ACTIVE and not link.ended:
+        if row.certainty == Certainty.STANDING and row.state in rules.ACTIVE and not link.ended:
             link.ended = "gone"
         return
     if link.ended == "gone":
         _comes_back(histories.session, link, row, change, now)
-    if row.state not in ACTIVE:
+    if row.state not in rules.ACTIVE:
         return
     # Side by side was better measured than this; a drift is measured from where it begins.
     if row.certainty == Certainty.STANDING and not row.drifts:
-        for name, value in figures_of(change.change).items():
+        for name, value in gather_evidence.figures_of(change.change).items():
             setattr(link, name, value)
         if _elsewhere(link, row, change):
             _moves(histories, link, row, change, now)
@@ -286,7 +284,7 @@ def _moves(
     lifecycle.move(session, row, change, now)
     try:
         with session.begin_nested():
-            say_again(histories, row, members(session, row))
+            gather_evidence.say_again(histories, row, gather_evidence.members(session, row))
     except Exception as error:
         if passes(error):
             raise
@@ -295,7 +293,7 @@ def _moves(
 
 def settle(session: Session, row: FindingRow, since: str, now: datetime) -> None:
     """Close a finding when the change has ended in all its series."""
-    if row.state not in ACTIVE:
+    if row.state not in rules.ACTIVE:
         return
     counts = select(FindingSeries.ended, func.count()).where(FindingSeries.finding_id == row.id)
     ended = pairs(session, counts.group_by(FindingSeries.ended))

@@ -16,10 +16,8 @@ from sqlalchemy.orm import Session
 from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Direction
 from service.analysis.detection.change import ChangePoint
-from service.findings import causes
+from service.findings import causes, queries, rules
 from service.findings.gather_evidence import where_of
-from service.findings.queries import places_of, reported_places
-from service.findings.rules import NEAR, Candidate, misplaced_by
 from service.findings.shift import Shift, step_at
 from service.findings.suspicion import Suspicion
 from service.findings.threshold_table import load_threshold
@@ -49,7 +47,7 @@ def shifts(
 
     A report counts if it has the direction of the shift, and at least half of its size.
     """
-    ill, reported = slow_periods(session), reported_places(session, among)
+    ill, reported = slow_periods(session), queries.reported_places(session, among)
     for history in among:
         places = reported[history.series.id]
         shift = step_at(history, at, places, ill)
@@ -58,7 +56,7 @@ def shifts(
 
 
 def supporters(
-    session: Session, cause: Candidate, among: Sequence[SeriesHistory]
+    session: Session, cause: rules.Candidate, among: Sequence[SeriesHistory]
 ) -> Iterator[Support]:
     """Yield the series that moved with the cause of a change; reads only."""
     size = math.log(cause.placed.change.after / cause.placed.change.before)
@@ -76,8 +74,8 @@ def support_at_place(cause: float, shift: Shift) -> float:
 
 
 def witnesses(
-    session: Session, cause: Candidate, among: Sequence[SeriesHistory], now: datetime
-) -> list[Candidate]:
+    session: Session, cause: rules.Candidate, among: Sequence[SeriesHistory], now: datetime
+) -> list[rules.Candidate]:
     """Give the changes of other series of the same metric that share the cause of ``cause``."""
     return [
         witness(session, history, shift, math.exp(-surely), now)
@@ -95,11 +93,11 @@ def is_reported(
     """
     recent, effect = history.recent, suspicion.effect
     at = recent.index_of(suspicion.first_bad_at)
-    places = reported_places(session, [history])[history.series.id]
+    places = queries.reported_places(session, [history])[history.series.id]
     if at is None or not beside:
         return at is not None and any(place.holds(at, effect) for place in places)
     since = changes.after_last_good(recent, suspicion.last_good, at)
-    since -= misplaced_by(effect, history.analysis.noise)
+    since -= rules.misplaced_by(effect, history.analysis.noise)
     return any(
         since <= place.at <= at + EDGE and (place.effect > 0) == (effect > 0) for place in places
     )
@@ -113,14 +111,14 @@ def is_explained(session: Session, series: SeriesName, rank: int, late: int = LA
     """
     subject = metric(series.metric).follows
     return bool(subject) and any(
-        -NEAR <= rank - revisions.rank(session, at, series.project) <= late + lasts
-        for at, lasts in places_of(session, series, subject)
+        -rules.NEAR <= rank - revisions.rank(session, at, series.project) <= late + lasts
+        for at, lasts in queries.places_of(session, series, subject)
     )
 
 
 def witness(
     session: Session, history: SeriesHistory, shift: Shift, doubt: float, now: datetime
-) -> Candidate:
+) -> rules.Candidate:
     """Give the change of a series that ``shift`` shows, at the place of its cause."""
     series, recent = history.series, history.recent
     shown = (
@@ -146,4 +144,4 @@ def witness(
     placed = replace(placed, id=known)
     where = where_of(session, placed, series.project)
     least = least_effect(load_threshold(session, series))
-    return Candidate(series=series, placed=placed, **where, doubt=doubt, least=least)
+    return rules.Candidate(series=series, placed=placed, **where, doubt=doubt, least=least)

@@ -20,8 +20,7 @@ from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.history import Refused
 from service.analysis.detection.support import Supports
 from service.analysis.detection.windows import Detection, end_needed, first_needed
-from service.analysis.statement import read as read_statement
-from service.analysis.statement import state
+from service.analysis.statement import Statement
 from service.database.session import insert_if_absent
 from service.history import changes
 from service.history.queries import WORKER, name_of
@@ -73,7 +72,7 @@ def analyse(of: AnalysisInput) -> Detection:
         history = of.tail.history
     except Refused as refused:
         settled = detection_windows.joined(list(of.settled))
-        warning = state("refused", reason=str(refused))
+        warning = Statement.of("refused", reason=str(refused))
         return Detection(settled, None, (warning,), of.settled)
     return detection_windows.resume(
         of.settled, history, of.tail.first, known=of.known, supports=of.supports
@@ -113,7 +112,7 @@ def reset(session: Session, series_id: str) -> None:
     if row is not None:
         row.points, row.newest, row.noise, row.spread = 0, [], None, None
         changes.forget(session, series_id)
-        row.warnings = [state("analysis_failed").stored()]
+        row.warnings = [Statement.of("analysis_failed").stored()]
 
 
 def load_analysis(session: Session, series_id: str) -> SeriesAnalysis:
@@ -126,7 +125,7 @@ def load_analysis(session: Session, series_id: str) -> SeriesAnalysis:
         points=row.points,
         changes=changes.present(session, series_id),
         noise=noise_of(row.noise),
-        warnings=tuple(map(read_statement, row.warnings)),
+        warnings=tuple(map(Statement.read, row.warnings)),
         analysed_at=row.analysed_at,
     )
 

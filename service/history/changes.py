@@ -23,7 +23,7 @@ from service.analysis.detection.support import Supports
 from service.analysis.detection.support import confirmed as support_of
 from service.analysis.detection.windows import SAME, Detection
 from service.analysis.recovery import newest_return
-from service.analysis.statement import read as read_statement
+from service.analysis.statement import Statement
 from service.database.session import new_id
 from service.history import replicates
 from service.history.series_history import (
@@ -293,7 +293,7 @@ def confirmed(session: Session, tail: RecentPoints) -> Supports:
     supports = {}
     for result_id, at, before, after, says in session.execute(query):
         index = tail.place_of(result_id, at)
-        if index is not None and read_statement(says).kind in BESIDE:
+        if index is not None and Statement.read(says).kind in BESIDE:
             supports[index] = support_of(after / before - 1.0)
     return supports
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from benchmarks.contracts import Case, Direction, Status
+from benchmarks import contracts
 from service.analysis.contrast import CALLED, LEAST_EFFECT, SHOWN
 from service.analysis.variance import NIGHT, Spread
 from service.history.types import Failure
@@ -154,7 +154,7 @@ def compare_all(
     baseline: str,
     contender: str,
     metric: str,
-    cases: Sequence[Case] | None = None,
+    cases: Sequence[contracts.Case] | None = None,
     failures: Sequence[Failure] = (),
     known: Known = NOTHING,
 ) -> list[RevisionChange]:
@@ -174,7 +174,7 @@ def compare_all(
     ]
 
 
-def same_case(measured: Case, asked: Case) -> bool:
+def same_case(measured: contracts.Case, asked: contracts.Case) -> bool:
     """Return True if ``measured`` is the case ``asked`` for; the preset ``auto`` matches any."""
     presets = ("auto", measured.preset)
     same = (measured.workload, measured.axes) == (asked.workload, asked.axes)
@@ -199,11 +199,11 @@ def _relative(point: SeriesPoint) -> float:
 
 
 def _signed(
-    ratio: Ratio | None, direction: Direction
+    ratio: Ratio | None, direction: contracts.Direction
 ) -> tuple[float | None, float | None, float | None]:
     if ratio is None:
         return None, None, None
-    sign = 1 if direction is Direction.HIGHER else -1
+    sign = 1 if direction is contracts.Direction.HIGHER else -1
     change = sign * (ratio.value - 1)
     if ratio.low is None or ratio.high is None:
         return change, None, None
@@ -220,7 +220,7 @@ BY_HISTORY = "With fewer than 3 processes a side, it rests on how equal runs of 
 
 
 def _decide(
-    before: SeriesPoint, after: SeriesPoint, direction: Direction, spread: Spread | None
+    before: SeriesPoint, after: SeriesPoint, direction: contracts.Direction, spread: Spread | None
 ) -> tuple[ChangeVerdict, str, bool]:
     """The verdict, why it is not clearer or what it rests on, and whether it is undecided."""
     if before.value <= 0 or after.value <= 0:
@@ -281,12 +281,12 @@ def _why_none(series: Series, revision: str, failures: Sequence[Failure]) -> str
     return _failed(series.case, revision, here)
 
 
-def _failed(case: Case, revision: str, failures: Sequence[Failure]) -> str:
+def _failed(case: contracts.Case, revision: str, failures: Sequence[Failure]) -> str:
     """Name the first of ``failures`` of a case at a revision; empty if there is none."""
     for failure in failures:
         same = same_case(case, failure.case) or same_case(failure.case, case)
         if same and failure.revision == revision:
-            parity = failure.status == Status.PARITY_FAIL
+            parity = failure.status == contracts.Status.PARITY_FAIL
             return "failed parity" if parity else failure.status.replace("_", " ")
     return ""
 
@@ -296,12 +296,12 @@ def _no_result(lacking: Mapping[str, str]) -> str:
     return f"No result of the {' and the '.join(sides)} in the history."
 
 
-def _absent(case: Case, metric: str, lacking: Mapping[str, str]) -> RevisionChange:
+def _absent(case: contracts.Case, metric: str, lacking: Mapping[str, str]) -> RevisionChange:
     return RevisionChange(
         case=case,
         metric=metric,
         unit="",
-        direction=Direction.HIGHER,
+        direction=contracts.Direction.HIGHER,
         comparability={},
         series_id=None,
         baseline=None,

@@ -14,10 +14,10 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
+from benchmarks import contracts
 from benchmarks.catalog import catalog
-from benchmarks.contracts import Case, Direction
+from service.analysis import contrast
 from service.analysis.attribution import environment
-from service.analysis.contrast import SideDifference, by_revision, contrast
 from service.database.paging import batched
 from service.errors import UnknownChoice
 from service.history import queries
@@ -58,7 +58,7 @@ class Contrasted:
 
     baseline: Sided | None
     contender: Sided | None
-    found: SideDifference | None
+    found: contrast.SideDifference | None
 
     @property
     def series(self) -> SeriesName:
@@ -68,14 +68,14 @@ class Contrasted:
         return side.series
 
     @property
-    def case(self) -> Case:
+    def case(self) -> contracts.Case:
         """The case, as the baseline calls it."""
         return self.series.case
 
     @property
     def sign(self) -> int:
         """1 where more is better, else -1."""
-        return 1 if self.series.direction is Direction.HIGHER else -1
+        return 1 if self.series.direction is contracts.Direction.HIGHER else -1
 
     @property
     def change(self) -> float | None:
@@ -153,7 +153,7 @@ def contrasts(
 
 
 def _contrasted(one: Sided | None, other: Sided | None) -> Contrasted:
-    found = contrast(one.logs, other.logs) if one and other else None
+    found = contrast.contrast(one.logs, other.logs) if one and other else None
     if one and other and found and found.pairs:
         one, other = (
             replace(side, logs={r: side.logs[r] for r in one.logs.keys() & other.logs.keys()})
@@ -261,7 +261,7 @@ def _measured(session: Session, conditions: Sequence[ColumnElement[bool]]) -> li
 
 def _sided(series: SeriesName, points: Iterable[Sequence[Any]]) -> Sided:
     _, revisions, values, results, digests = zip(*points, strict=True)
-    logs = by_revision(zip(revisions, values, strict=True))
+    logs = contrast.by_revision(zip(revisions, values, strict=True))
     return Sided(series, results[-1], logs, frozenset(digests))
 
 

@@ -9,9 +9,9 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
+from service.analysis import variance
 from service.analysis.detection.change import Noise
 from service.analysis.detection.sample_size import needed
-from service.analysis.variance import Component, Spread
 from service.history.analysis import load_analysis
 from service.history.run_noise import spreads_of
 from service.history.series_history import PlacedChange, noise_document
@@ -39,7 +39,7 @@ class NoiseView:
 class SpreadView:
     """How values vary around the newest level, and what the next night will show of it."""
 
-    parts: dict[str, Component]
+    parts: dict[str, variance.Component]
     """The standard deviation that ``step``, ``process``, ``night`` and ``node`` add, as shares of
     the value. A cause without a part is unknown, or cannot be told apart from another that names
     it, such as ``process and night``."""
@@ -114,7 +114,7 @@ def _left_out(disturbed: Sequence[SeriesPoint], points: int) -> Iterator[str]:
         )
 
 
-def _next_night(spread: Spread, processes: int) -> tuple[float, float] | None:
+def _next_night(spread: variance.Spread, processes: int) -> tuple[float, float] | None:
     """Give the 95 % interval of the next night's mean, in the unit of the series."""
     reach = spread.next_night(processes)
     if reach is None:
@@ -122,7 +122,7 @@ def _next_night(spread: Spread, processes: int) -> tuple[float, float] | None:
     return spread.level * math.exp(-reach), spread.level * math.exp(reach)
 
 
-def _spread(spread: Spread, processes: int) -> SpreadView:
+def _spread(spread: variance.Spread, processes: int) -> SpreadView:
     low, high = _next_night(spread, processes) or (None, None)
     said = intervals.place(spread), intervals.next_night(spread)
     return SpreadView(spread.parts, spread.level, low, high, *said)

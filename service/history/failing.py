@@ -11,10 +11,10 @@ from sqlalchemy import ColumnElement, and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from benchmarks import contracts
+from service import models
 from service.database.paging import batched
 from service.history.queries import WORKER, facts_of
 from service.history.ranking import CaseId, case_id
-from service.models import EnvironmentRow, Exclusion, Job, Point, ResultRow, Revision, SeriesRow
 from service.models.results import FAILED
 
 METRIC = "throughput"
@@ -125,21 +125,20 @@ def failures_since(
 
     ``which`` are further conditions on the results.
     """
-    row = ResultRow
-    taken_out = select(Exclusion.id).where(
-        Exclusion.result_id == row.id, Exclusion.undone_at.is_(None)
-    )
-    at = (Revision.ordered_at.label("revision_at"), row.measured_at, row.received_at)
-    named = (row.case_key, row.project, row.worker, row.reason, row.revision, Job.group_id)
+    row, job, revision = models.ResultRow, models.Job, models.Revision
+    out = models.Exclusion
+    taken_out = select(out.id).where(out.result_id == row.id, out.undone_at.is_(None))
+    at = (revision.ordered_at.label("revision_at"), row.measured_at, row.received_at)
+    named = (row.case_key, row.project, row.worker, row.reason, row.revision, job.group_id)
     query = (
-        select(row.id.label("result_id"), row.status, row.environment, Job.spec, *at, *named)
-        .join(Job, Job.id == row.job_id)
-        .join(Revision, Revision.name == row.revision)
+        select(row.id.label("result_id"), row.status, row.environment, job.spec, *at, *named)
+        .join(job, job.id == row.job_id)
+        .join(revision, revision.name == row.revision)
         .where(
-            FAILED, row.measured_at >= since, row.counted, Job.state == contracts.JobState.FAILED
+            FAILED, row.measured_at >= since, row.counted, job.state == contracts.JobState.FAILED
         )
         .where(~taken_out.exists(), *which)
-        .order_by(Revision.ordered_at, row.measured_at)
+        .order_by(revision.ordered_at, row.measured_at)
     )
     rows = [
         dict(found)
@@ -160,7 +159,8 @@ def failure_runs(session: Session, now: datetime) -> list[FailureRun]:
     What fails on one worker while another measures the same revision well is none: that is the
     worker's.
     """
-    failures = failures_since(session, now - REMEMBERED, ResultRow.status.not_in(NOT_OF_THE_CASE))
+    of_the_case = models.ResultRow.status.not_in(NOT_OF_THE_CASE)
+    failures = failures_since(session, now - REMEMBERED, of_the_case)
     by_case, series, passed = _by_case(session, failures)
     runs = []
     for case, series_id in series.items():
@@ -198,20 +198,19 @@ def _alike(failures: Sequence[CaseFailure], passed: Mapping[str, Place]) -> list
 
 def _good_before(session: Session, series_id: str, failure: CaseFailure) -> list[GoodPoint]:
     at, measured_at = failure.place
+    point, row, environment = models.Point, models.ResultRow, models.EnvironmentRow
     earlier = or_(
-        Point.revision_at < at, and_(Point.revision_at == at, Point.measured_at < measured_at)
+        point.revision_at < at, and_(point.revision_at == at, point.measured_at < measured_at)
     )
     query = (
-        select(
-            Point.revision, Point.revision_at, ResultRow.received_at, WORKER, EnvironmentRow.facts
-        )
-        .join(ResultRow, ResultRow.id == Point.result_id)
-        .join(EnvironmentRow, EnvironmentRow.digest == Point.environment)
-        .where(Point.series_id == series_id, Point.excluded.is_(False), earlier)
-        .order_by(Point.revision_at.desc(), Point.measured_at.desc())
+        select(point.revision, point.revision_at, row.received_at, WORKER, environment.facts)
+        .join(row, row.id == point.result_id)
+        .join(environment, environment.digest == point.environment)
+        .where(point.series_id == series_id, point.excluded.is_(False), earlier)
+        .order_by(point.revision_at.desc(), point.measured_at.desc())
         .limit(GOOD_POINTS)
     )
-    return [GoodPoint(*row) for row in session.execute(query)]
+    return [GoodPoint(*one) for one in session.execute(query)]
 
 
 def failing_cases(session: Session, now: datetime) -> dict[CaseId, FailingCase]:
@@ -253,13 +252,14 @@ def _passed(
     """
     case_of = {series_id: case for case, series_id in series.items()}
     passed: dict[CaseId, dict[str, Place]] = {case: {} for case in series}
+    point = models.Point
     for some in batched(sorted(case_of)):
         query = (
-            select(Point.series_id, WORKER, Point.revision_at, func.max(Point.measured_at))
-            .where(Point.series_id.in_(some), Point.revision_at >= oldest)
-            .where(Point.excluded.is_(False))
-            .group_by(Point.series_id, WORKER, Point.revision_at)
-            .order_by(Point.revision_at)
+            select(point.series_id, WORKER, point.revision_at, func.max(point.measured_at))
+            .where(point.series_id.in_(some), point.revision_at >= oldest)
+            .where(point.excluded.is_(False))
+            .group_by(point.series_id, WORKER, point.revision_at)
+            .order_by(point.revision_at)
         )
         for series_id, worker, revision_at, measured_at in session.execute(query):
             passed[case_of[series_id]][worker] = (revision_at, measured_at)
@@ -269,10 +269,10 @@ def _passed(
 def _series_of(session: Session, cases: Collection[CaseId]) -> dict[CaseId, str]:
     """Find the series of the throughput of these cases; one that was never measured has none."""
     found: dict[CaseId, str] = {}
-    columns = (SeriesRow.id, SeriesRow.case_key, SeriesRow.project, SeriesRow.comparability)
+    row = models.SeriesRow
+    columns = row.id, row.case_key, row.project, row.comparability
     for keys in batched(sorted({key for key, _, _ in cases})):
-        some = SeriesRow.case_key.in_(keys)
-        query = select(*columns).where(some, SeriesRow.metric == METRIC)
+        query = select(*columns).where(row.case_key.in_(keys), row.metric == METRIC)
         for series_id, key, project, comparability in session.execute(query):
             if (case := case_id(key, project, comparability)) in cases:
                 found[case] = series_id

@@ -20,8 +20,7 @@ from service.analysis.summary import summarise_values
 from service.database.paging import Page, batched
 from service.database.session import alone, found, insert_if_absent, pairs
 from service.errors import Conflict, Invalid
-from service.history import pending, queries, revisions
-from service.history.record import digest_of, facts_digest
+from service.history import pending, queries, record, revisions
 from service.models import EnvironmentRow, ImportedPoint, Point, Revision, SeriesRow
 from service.models.project_filter import EVERYBODYS
 from service.schemas.imports import Imported, ImportRequest
@@ -114,7 +113,7 @@ class Incoming:
             "interval": interval,
             "replicates": summary.replicates,
             "within": None,
-            "environment": facts_digest(point.machine),
+            "environment": record.facts_digest(point.machine),
             "worker": None,
             "excluded": False,
             "disturbed": "",
@@ -129,7 +128,7 @@ def imported_series_id(
 
 
 def _digest(*parts: object) -> str:
-    return digest_of(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS))[:32]
+    return record.digest_of(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS))[:32]
 
 
 def store(session: Session, request: ImportRequest, now: datetime) -> Imported:
@@ -277,7 +276,7 @@ def _new_series(one: Incoming, now: datetime) -> dict[str, Any]:
 def _environments(session: Session, fresh: Iterable[Incoming], now: datetime) -> None:
     """Store what the tool says of its machines."""
     table = cast(Table, EnvironmentRow.__table__)
-    machines = {facts_digest(one.point.machine): one.point.machine for one in fresh}
+    machines = {record.facts_digest(one.point.machine): one.point.machine for one in fresh}
     for digest, facts in sorted(machines.items()):
         row = {"digest": digest, "facts": dict(facts), "first_seen_at": now}
         insert_if_absent(session, table, row)

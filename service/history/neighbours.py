@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Row, func, or_, select
 from sqlalchemy.orm import Session
 
+from benchmarks import contracts
 from benchmarks.catalog.metrics import RATES
-from benchmarks.contracts import Case, Result, Status
 from benchmarks.diagnosis.suggestions import Neighbour, distance
 from service.analysis.summary import summarise
 from service.history.queries import COUNTED, taken_out
@@ -41,7 +41,7 @@ class MeasuredNeighbour:
 
 
 def measured_at(
-    session: Session, project: str, revision: str, around: Collection[Result]
+    session: Session, project: str, revision: str, around: Collection[contracts.Result]
 ) -> list[MeasuredNeighbour]:
     """Give the rates of the cases around these results at a revision, in two queries.
 
@@ -68,7 +68,7 @@ def measured_in(session: Session, results: Sequence[StoredResult]) -> list[Measu
     out = taken_out(session, [part for one in results for part in one.parts]).keys()
     rates: dict[_Place, list[MeasuredNeighbour]] = {}
     for one in results:
-        if one.result.status is Status.OK and out.isdisjoint(one.parts):
+        if one.result.status is contracts.Status.OK and out.isdisjoint(one.parts):
             for beside in _gave(one.result):
                 rates.setdefault(beside.place, []).append(beside)
     return [
@@ -78,7 +78,7 @@ def measured_in(session: Session, results: Sequence[StoredResult]) -> list[Measu
 
 
 def neighbours_of(
-    result: Result, metric: str, among: Iterable[MeasuredNeighbour]
+    result: contracts.Result, metric: str, among: Iterable[MeasuredNeighbour]
 ) -> list[Neighbour]:
     """Those that a result may be held against, by ``metric``."""
     hardware = result.environment.comparability()
@@ -91,7 +91,7 @@ def neighbours_of(
     ]
 
 
-def _gave(result: Result) -> Iterator[MeasuredNeighbour]:
+def _gave(result: contracts.Result) -> Iterator[MeasuredNeighbour]:
     comparability = result.environment.comparability()
     for sample in result.samples:
         if sample.metric in RATES:
@@ -105,19 +105,19 @@ def _mean(same: Sequence[MeasuredNeighbour]) -> float:
 
 
 def _series(
-    session: Session, project: str, around: Collection[Result]
-) -> list[tuple[Row[_Columns], Case]]:
+    session: Session, project: str, around: Collection[contracts.Result]
+) -> list[tuple[Row[_Columns], contracts.Case]]:
     """The series of the results' groups, with their cases: the most similar, where they are many.
 
     The hardware is compared here, as JSON has no equality in PostgreSQL.
     """
-    groups: dict[_Group, list[Case]] = {}
+    groups: dict[_Group, list[contracts.Case]] = {}
     for result in around:
         group = _group(result.case, result.environment.comparability())
         groups.setdefault(group, []).append(result.case)
     rows = []
     for row in _candidates(session, project, {group[:2] for group in groups}):
-        case = Case.model_validate(row.case)
+        case = contracts.Case.model_validate(row.case)
         if near := groups.get(_group(case, row.comparability)):
             rows.append((min(distance(case, one) for one in near), row, case))
     rows.sort(key=lambda entry: (entry[0], entry[1].id))
@@ -137,7 +137,7 @@ def _candidates(
     return session.execute(query.where(*rates, or_(*begins))).all()
 
 
-def _group(case: Case, comparability: dict[str, str]) -> _Group:
+def _group(case: contracts.Case, comparability: dict[str, str]) -> _Group:
     return case.workload, case.preset, frozenset(comparability.items())
 
 

@@ -30,7 +30,6 @@ from benchmarks.contracts.bounds import without_traces
 from service import models
 from service.analysis.gate.pairs import software_of
 from service.database import paging
-from service.database.paging import Page, batched
 from service.database.session import found, pairs
 from service.errors import NotFound
 from service.history.types import Failure, ResultSummary, StoredResult
@@ -99,7 +98,7 @@ def list_series(
     project: str | None = None,
     after: str | None = None,
     limit: int = 100,
-) -> Page[Series]:
+) -> paging.Page[Series]:
     """Series without their points, by case, metric and id; ``after`` is the previous cursor."""
     order = (SeriesRow.case_key, SeriesRow.metric, SeriesRow.id)
     query = _some_series(metric, workload).order_by(*order).limit(limit + 1)
@@ -108,7 +107,7 @@ def list_series(
         query = query.where(tuple_(*order) > tuple_(*paging.keys(after, 3)))
     rows = session.scalars(query).all()
     more = rows[limit - 1] if len(rows) > limit else None
-    return Page(
+    return paging.Page(
         tuple(_series(row) for row in rows[:limit]),
         paging.cursor(more.case_key, more.metric, more.id) if more else None,
     )
@@ -116,7 +115,7 @@ def list_series(
 
 def page_of_points(
     session: Session, series_id: str, *, after: str | None = None, limit: int = 1_000
-) -> Page[SeriesPoint]:
+) -> paging.Page[SeriesPoint]:
     """A part of one series' history, in its order.
 
     Raises:
@@ -130,7 +129,7 @@ def page_of_points(
         query = query.where(tuple_(*POINT_ORDER) > after_point(after))
     points = [SeriesPoint(*row) for row in session.execute(query)]
     last = points[limit - 1] if len(points) > limit else None
-    return Page(tuple(points[:limit]), cursor_of(last) if last else None)
+    return paging.Page(tuple(points[:limit]), cursor_of(last) if last else None)
 
 
 def points_of_results(
@@ -138,7 +137,7 @@ def points_of_results(
 ) -> list[SeriesPoint]:
     """Those points of a series that are of these results, in the order of its history."""
     points = []
-    for some in batched(result_ids):
+    for some in paging.batched(result_ids):
         of_these = Point.result_id.in_(some)
         points += points_where(session, Point.series_id == series_id, of_these)
     return sorted(points, key=lambda p: (p.revision_at, p.revision, p.measured_at, p.result_id))
@@ -302,7 +301,7 @@ def counted_results(
     """
     by_job = {}
     query = select(ResultRow).where(ResultRow.counted).options(undefer(ResultRow.document))
-    for some in batched(job_ids, BATCH):
+    for some in paging.batched(job_ids, BATCH):
         for row in session.scalars(query.where(ResultRow.job_id.in_(some))):
             one = stored_of(row)
             if not traces:
@@ -321,7 +320,7 @@ def taken_out(session: Session, result_ids: Sequence[str]) -> dict[str, str]:
 
 def list_results(
     session: Session, *conditions: ColumnElement[bool], after: str | None, limit: int
-) -> Page[ResultSummary]:
+) -> paging.Page[ResultSummary]:
     """Results that meet ``conditions``, the last to arrive first."""
     page = paging.newest_first(session, ResultRow, ResultRow.id, conditions, after, limit)
     return page.shown(ResultSummary(**row.fields_of(ResultSummary)) for row in page.items)

@@ -17,9 +17,9 @@ from statistics import median
 
 from benchmarks.catalog import catalog
 from benchmarks.contracts import Case
-from service.analysis.contrast import CALLED, LEAST_EFFECT, SHOWN
+from service.analysis import contrast
 from service.analysis.variance import Spread
-from service.history.compare import ENOUGH, LEAST_EFFECT_ACROSS
+from service.history import compare
 from service.schemas.best import BestCase, Overtaken, RankedCase
 from service.schemas.series import Ratio, Series, SeriesName, SeriesPoint
 
@@ -211,21 +211,22 @@ def _ahead_since(best: Series, former: Series) -> SeriesPoint:
 
 
 def _told_apart(best: Standing, other: Standing, known: KnownOfCases) -> bool:
-    if _half_width(best, other, known, CALLED) is None:
+    if _half_width(best, other, known, contrast.CALLED) is None:
         return best.point.value / other.point.value - 1 >= UNKNOWN_NOISE
     return _surely_faster(best, other, known)
 
 
 def _surely_faster(best: Standing, other: Standing, known: KnownOfCases) -> bool:
-    half = _half_width(best, other, known, CALLED)
+    half = _half_width(best, other, known, contrast.CALLED)
     ratio = best.point.value / other.point.value
     across = best.point.worker != other.point.worker
-    least = LEAST_EFFECT_ACROSS if across else LEAST_EFFECT
+    least = compare.LEAST_EFFECT_ACROSS if across else contrast.LEAST_EFFECT
     return half is not None and ratio - 1 >= least and math.log(ratio) > half
 
 
 def _ratio(best: Standing, other: Standing, known: KnownOfCases) -> Ratio:
-    value, half = best.point.value / other.point.value, _half_width(best, other, known, SHOWN)
+    value = best.point.value / other.point.value
+    half = _half_width(best, other, known, contrast.SHOWN)
     if half is None:
         return Ratio(value, None, None)
     return Ratio(value, value * math.exp(-half), value * math.exp(half))
@@ -257,7 +258,7 @@ def _noise(
     if apart is None:
         return None
     seen = 0.0
-    replicated = point.interval == "replicates" and point.replicates >= ENOUGH
+    replicated = point.interval == "replicates" and point.replicates >= compare.ENOUGH
     if replicated and point.low is not None and point.high is not None:
         seen = (point.high - point.low) / 2 / point.value
     return max(apart / math.sqrt(2), seen)

@@ -17,7 +17,7 @@ from benchmarks import contracts
 from benchmarks.diagnosis import disturbances
 from service import models
 from service.analysis.summary import summarise, within
-from service.database.prepared import Prepared, Runner, insert_rows, inserting, session_on
+from service.database import prepared
 from service.database.session import insert_if_absent, new_id
 from service.history import exclusions, pending, replicates, types
 
@@ -46,7 +46,7 @@ class _Known:
 
 
 def record(
-    on: Runner,
+    on: prepared.Runner,
     origin: types.Origin,
     result: contracts.Result,
     document: bytes,
@@ -88,7 +88,7 @@ def record(
         "verdict": result.verdict.model_dump(mode="json") if result.verdict else None,
         "document": zlib.compress(document, _LEVEL),
     }
-    inserting(_RESULTS, *row).run(on, **row)
+    prepared.inserting(_RESULTS, *row).run(on, **row)
     if history and single:
         same = {name: row[name] for name in _OF_ROW}
         _add_points(on, types.StoredResult(**same, result=result), samples, known, now)
@@ -137,7 +137,7 @@ def facts_digest(facts: Mapping[str, str]) -> str:
 
 
 @cache
-def _lookup(series: int) -> Prepared:
+def _lookup(series: int) -> prepared.Prepared:
     """Prepare the reading of a revision's time, share-locked, and of what is known of some names.
 
     The lock is so that a date learnt at this moment cannot miss the new points.
@@ -148,7 +148,7 @@ def _lookup(series: int) -> Prepared:
         .exists()
     )
     same = or_(false(), *(_SERIES.c.id == bindparam(f"series_{n}") for n in range(series)))
-    return Prepared(
+    return prepared.Prepared(
         select(_REVISIONS.c.ordered_at, has_environment.label("environment"), _SERIES.c.id)
         .select_from(_REVISIONS.outerjoin(_SERIES, same))
         .where(_REVISIONS.c.name == bindparam("revision"))
@@ -156,16 +156,18 @@ def _lookup(series: int) -> Prepared:
     )
 
 
-def _look_up(on: Runner, revision: str, environment: str, series_ids: Collection[str]) -> _Known:
+def _look_up(
+    on: prepared.Runner, revision: str, environment: str, series_ids: Collection[str]
+) -> _Known:
     names = {f"series_{number}": name for number, name in enumerate(series_ids)}
     rows = _lookup(len(names)).run(on, revision=revision, environment=environment, **names)
     revision_at, has_environment, _ = rows[0]
     return _Known(revision_at, bool(has_environment), frozenset(row[2] for row in rows))
 
 
-def _add_case(on: Runner, origin: types.Origin, now: datetime) -> None:
+def _add_case(on: prepared.Runner, origin: types.Origin, now: datetime) -> None:
     """Add the points of a case, if it is whole with this result."""
-    with session_on(on) as session:
+    with prepared.session_on(on) as session:
         for part in replicates.whole(session, origin.group_id, origin.replicates):
             samples = series_of(part.result, part.project)
             known = _look_up(on, part.revision, part.environment, samples)
@@ -174,7 +176,7 @@ def _add_case(on: Runner, origin: types.Origin, now: datetime) -> None:
 
 
 def _add_points(
-    on: Runner,
+    on: prepared.Runner,
     stored: types.StoredResult,
     samples: Mapping[str, contracts.Sample],
     known: _Known,
@@ -185,7 +187,7 @@ def _add_points(
     # In the order of their names, so that two transactions never wait for each other in a ring.
     for name in sorted(samples.keys() - known.series_ids):
         insert_if_absent(on, _SERIES, _new_series(name, samples[name], stored))
-    insert_rows(on, _POINTS, points_of(stored, known.revision_at, samples), _SHARED)
+    prepared.insert_rows(on, _POINTS, points_of(stored, known.revision_at, samples), _SHARED)
     pending.mark_pending(on, now, stored.revision, known.revision_at, stored.id)
 
 

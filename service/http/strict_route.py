@@ -61,8 +61,8 @@ class _Body:
     """What JSON is read into."""
 
 
-def takes(media_type: str, limit_b: int) -> Callable[[F], F]:
-    """Declare that an endpoint reads a body itself, and of which size at most."""
+def takes(media_type: str, limit_b: int | None = None) -> Callable[[F], F]:
+    """Declare that an endpoint reads a body itself, and its size if it is not the usual one."""
 
     def declare(endpoint: F) -> F:
         setattr(endpoint, _TAKES, _Body(media_type, limit_b))
@@ -74,7 +74,7 @@ def takes(media_type: str, limit_b: int) -> Callable[[F], F]:
 class GuardedRoute(APIRoute):
     """A route that nobody reaches, and to which nobody's body is read, before the guard agrees.
 
-    Its endpoint declares with `permissions.needs` what it asks for.
+    Its endpoint declares with `Permission.required` what it asks for.
     """
 
     def get_route_handler(self) -> Handler:

@@ -26,6 +26,7 @@ from service.jobs.submit import submit
 from service.jobs.transitions import LIVE
 from service.jobs.workers import PRESENT
 from service.models import (
+    PROBES,
     Attempt,
     BisectionRow,
     BisectionState,
@@ -43,7 +44,6 @@ from service.models import (
     Submission,
     WorkerRow,
 )
-from service.models.bisections import PROBES
 from service.schemas.findings import Cause, Certainty
 
 log = logging.getLogger(__name__)

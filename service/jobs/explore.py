@@ -9,10 +9,9 @@ from itertools import combinations
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from benchmarks import contracts
 from benchmarks.catalog import catalog, precision_tiers
 from benchmarks.catalog.duration import expected_s
-from benchmarks.catalog.precision_tiers import Tier
-from benchmarks.contracts import FINAL_STATES, Case, JobState, Protocol, Purpose
 from service.analysis.exploration import MeasuredCase, plan
 from service.history import ranking
 from service.history.best import rankings
@@ -20,7 +19,9 @@ from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import submit
 from service.models import Job
 
-PROTOCOL = precision_tiers.timed(Tier.QUICK, Protocol(efficiency=True, parity=True))
+PROTOCOL = precision_tiers.timed(
+    precision_tiers.Tier.QUICK, contracts.Protocol(efficiency=True, parity=True)
+)
 """One process; a case that changes the numbers is no speed-up."""
 PRIORITY = -10
 """After everything else that waits."""
@@ -58,7 +59,7 @@ def explore(session: Session, request: SubmissionRequest, budget_s: float, now: 
         if cases:
             requires = request.requires | _labels(group)
             update = {"cases": cases, "requires": requires, "protocol": PROTOCOL}
-            purpose = {"purpose": Purpose.HISTORY, "priority": PRIORITY}
+            purpose = {"purpose": contracts.Purpose.HISTORY, "priority": PRIORITY}
             submit(session, request.model_copy(update=update | purpose), now)
             count += len(cases)
     return count
@@ -66,7 +67,7 @@ def explore(session: Session, request: SubmissionRequest, budget_s: float, now: 
 
 def _chosen(
     group: ranking.Ranking, avoided: frozenset[str], budget_s: float
-) -> tuple[tuple[Case, ...], float]:
+) -> tuple[tuple[contracts.Case, ...], float]:
     measured = [MeasuredCase(one.series.case, one.point.value) for one in group.standings]
     device = group.best.comparability.get("hw.device", "")
     lasts_s = {
@@ -78,7 +79,7 @@ def _chosen(
     return tuple(planned), sum(lasts_s[case.key][1] for case in planned)
 
 
-def candidates(best: Case, device: str) -> Iterator[Case]:
+def candidates(best: contracts.Case, device: str) -> Iterator[contracts.Case]:
     """Yield ``best`` and the cases that differ from it on one or two axes and can run there.
 
     A batch or another size stays: it is another training.
@@ -117,6 +118,8 @@ def _labels(group: ranking.Ranking) -> dict[str, str]:
 
 def _avoided(session: Session, project: str, now: datetime) -> frozenset[str]:
     """Find the keys of cases that wait or run already, and of those that failed lately."""
-    failed = (Job.state == JobState.FAILED) & (Job.finished_at >= now - ranking.LATELY)
+    failed = (Job.state == contracts.JobState.FAILED) & (Job.finished_at >= now - ranking.LATELY)
     query = select(Job.case_key).where(Job.project == project)
-    return frozenset(session.scalars(query.where(failed | Job.state.not_in(FINAL_STATES))))
+    return frozenset(
+        session.scalars(query.where(failed | Job.state.not_in(contracts.FINAL_STATES)))
+    )

@@ -11,10 +11,9 @@ from sqlalchemy import Table, bindparam, insert, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, Claim, JobSpec, JobState, Lease
-from service import models
+from service import errors, models
 from service.database.prepared import Prepared, Runner, session_on
 from service.database.session import insert_if_absent, new_id
-from service.errors import Conflict, NotFound
 from service.history import record
 from service.jobs import candidates, eligibility, groups
 from service.jobs.candidates import NextJob
@@ -95,7 +94,7 @@ def lease(on: Runner, claim: Claim, terms: Terms, now: datetime) -> Lease | None
     """
     taken = candidates.device_is_taken(on, claim.worker)  # locks before anything is changed
     if not change(on, models.WorkerRow, {"name": claim.worker}, last_seen_at=now):
-        raise NotFound("This worker is not known; introduce it: PUT /api/v1/workers/{name}")
+        raise errors.NotFound("This worker is not known; introduce it: PUT /api/v1/workers/{name}")
     same = _same_lease(on, claim, terms, now)
     if same is not None:
         return same
@@ -136,7 +135,7 @@ def _same_lease(on: Runner, claim: Claim, terms: Terms, now: datetime) -> Lease 
         return None
     ((worker, job_id, number, secret, spec, group_id),) = rows
     if worker != claim.worker:
-        raise Conflict("Another worker used this claim id; draw a fresh one.")
+        raise errors.Conflict("Another worker used this claim id; draw a fresh one.")
     # The worker counts the lease from its latest request, so ours must not end before.
     change_attempt(on, Holder(job_id, number, secret), *LIVE, lease_expires_at=now + terms.lease)
     return _lease_of(job_id, number, secret, spec, group_id, terms)

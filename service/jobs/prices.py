@@ -9,12 +9,13 @@ from pathlib import Path
 
 from pydantic import ConfigDict, ValidationError
 
+from service.errors import FileWrong
 from service.schemas.costs import Price
 from service.schemas.document import Document
 
 
-class PricesWrong(Exception):
-    """The file of prices cannot be used; the service does not start."""
+class PricesWrong(FileWrong):
+    """The file of prices cannot be used."""
 
 
 class _PriceFile(Document):

@@ -26,11 +26,10 @@ from service import errors, models
 from service.database.failures import passes
 from service.database.session import found, insert_if_absent, now_of
 from service.history import revisions
-from service.jobs import heads
+from service.jobs import heads, submit
 from service.jobs.explore import explore
 from service.jobs.measured_commits import AlreadyMeasured, measured_of
 from service.jobs.requests import SubmissionRequest
-from service.jobs.submit import AcceptedSubmission, submit
 from service.schemas.jobs import ScheduleView
 
 log = logging.getLogger(__name__)
@@ -176,7 +175,7 @@ def delete(session: Session, name: str) -> None:
     session.flush()
 
 
-def fire(session: Session, name: str, now: datetime) -> AcceptedSubmission:
+def fire(session: Session, name: str, now: datetime) -> submit.AcceptedSubmission:
     """Submit a schedule's suite now, beside its slots and whatever it has measured, and explore.
 
     Raises:
@@ -340,8 +339,8 @@ def _submit(
     request: SubmissionRequest,
     now: datetime,
     measured: Collection[str] = (),
-) -> AcceptedSubmission:
-    accepted = submit(session, request, now, without=measured)
+) -> submit.AcceptedSubmission:
+    accepted = submit.submit(session, request, now, without=measured)
     if accepted.left_out:
         log.warning(
             "schedule %s: %d cases of the suite %s are left out: they cannot run on the device "

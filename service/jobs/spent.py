@@ -12,8 +12,6 @@ from benchmarks.contracts import GPUS
 from service import models
 from service.database.session import found
 from service.jobs.prices import price_at
-from service.models.bisections import PROBES
-from service.models.confirmations import CONFIRMATIONS
 from service.schemas.costs import Price, Spent
 
 Kind = type[models.ComparisonRow | models.BisectionRow | models.FindingRow]
@@ -74,7 +72,7 @@ def spent_on(
     found(session, kind, name)
     which = {
         models.ComparisonRow: models.ComparisonRow.id == name,
-        models.BisectionRow: models.ComparisonRow.source == f"{PROBES}{name}",
+        models.BisectionRow: models.ComparisonRow.source == f"{models.PROBES}{name}",
         models.FindingRow: models.ComparisonRow.source.in_(_sources(name)),
     }
     made = select(models.ComparisonJob.job_id).join(
@@ -89,8 +87,8 @@ def _sources(finding_id: str) -> CompoundSelect[str]:
     changes = select(link.change_id).where(link.finding_id == finding_id)
     firsts = select(link.first_bad_result).where(link.finding_id == finding_id)
     again = row.change_id.in_(changes) | row.first_bad_result.in_(firsts)
-    bisected = select(literal(PROBES) + models.BisectionRow.id)
+    bisected = select(literal(models.PROBES) + models.BisectionRow.id)
     return union_all(
-        select(literal(CONFIRMATIONS) + row.id).where(again),
+        select(literal(models.CONFIRMATIONS) + row.id).where(again),
         bisected.where(models.BisectionRow.finding_id == finding_id),
     )

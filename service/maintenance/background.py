@@ -18,7 +18,6 @@ from service import comparisons
 from service.comparisons import bisection
 from service.database.session import Database, now_of
 from service.jobs import backfill, expiry, schedules, types, workers
-from service.jobs.types import Terms
 from service.outbox import couriers, deliveries
 from service.outbox.sinks import NOBODY, Sinks
 from service.settings import Settings
@@ -56,7 +55,7 @@ class Background:
     def __init__(
         self,
         database: Database,
-        terms: Terms,
+        terms: types.Terms,
         every_s: float,
         analysis: AnalysisProcess | None = None,
         unasked: Unasked | None = None,

@@ -14,19 +14,10 @@ from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, JobState
+from service import models
 from service.findings import ACTIVE
 from service.history.queries import newest_of
 from service.jobs import workers
-from service.models import (
-    Attempt,
-    DeliveryRow,
-    DeliveryState,
-    FindingRow,
-    Job,
-    LabelSet,
-    OutboxEvent,
-    WorkerRow,
-)
 from service.outbox.deliveries import count_unrouted
 from service.schemas.findings import FindingKind
 from service.wording import formats
@@ -38,7 +29,7 @@ MOST_LETTERS = 120
 """Of a label's value."""
 OTHERS = "others"
 _HELD = (AttemptState.GRANTED, AttemptState.STARTED)
-_UNDELIVERED = (DeliveryState.WAITING, DeliveryState.DEAD)
+_UNDELIVERED = (models.DeliveryState.WAITING, models.DeliveryState.DEAD)
 
 
 class ServiceCollector(Collector):
@@ -82,26 +73,27 @@ class ServiceCollector(Collector):
 
     def _classes(self) -> list[tuple[str, int, float]]:
         """The requirement classes: labels, jobs that wait, age of the oldest; most jobs first."""
-        count = func.count(Job.id).label("count")
+        job, labels = models.Job, models.LabelSet
+        count = func.count(job.id).label("count")
         # Ids are ordered by time, and the index of the queue has them.
-        waiting = select(Job.requires, count, func.min(Job.id).label("first"))
-        of_class = waiting.where(Job.state == JobState.QUEUED).group_by(Job.requires).subquery()
+        waiting = select(job.requires, count, func.min(job.id).label("first"))
+        of_class = waiting.where(job.state == JobState.QUEUED).group_by(job.requires).subquery()
         query = (
-            select(of_class.c.count, LabelSet.labels, Job.created_at)
-            .join(Job, Job.id == of_class.c.first)
-            .join(LabelSet, LabelSet.digest == Job.requires)
-            .order_by(of_class.c.count.desc(), LabelSet.digest)
+            select(of_class.c.count, labels.labels, job.created_at)
+            .join(job, job.id == of_class.c.first)
+            .join(labels, labels.digest == job.requires)
+            .order_by(of_class.c.count.desc(), labels.digest)
         )
         return [
-            (_labels(labels), jobs, self._age_s(created_at))
-            for jobs, labels, created_at in self._session.execute(query)
+            (_labels(required), jobs, self._age_s(created_at))
+            for jobs, required, created_at in self._session.execute(query)
         ]
 
     def _leases(self) -> Iterator[GaugeMetricFamily]:
-        late = func.sum(case((Attempt.lease_expires_at < self._now, 1), else_=0))
-        query = select(func.count(Attempt.job_id), late, func.min(Attempt.granted_at))
+        late = func.sum(case((models.Attempt.lease_expires_at < self._now, 1), else_=0))
+        query = select(func.count(models.Attempt.job_id), late, func.min(models.Attempt.granted_at))
         held, expired, granted_at = self._session.execute(
-            query.where(Attempt.state.in_(_HELD))
+            query.where(models.Attempt.state.in_(_HELD))
         ).one()
         yield _gauge("leases", "Jobs that workers hold", value=held)
         yield _gauge("leases_expired", "Leases over, not yet taken back", value=expired or 0)
@@ -115,13 +107,14 @@ class ServiceCollector(Collector):
             "minute); drained",
             "state",
         )
-        bad = select(FindingRow.worker).where(
-            FindingRow.kind == FindingKind.BAD_NODE, FindingRow.state.in_(ACTIVE)
+        bad = select(models.FindingRow.worker).where(
+            models.FindingRow.kind == FindingKind.BAD_NODE, models.FindingRow.state.in_(ACTIVE)
         )
         slow = set(self._session.scalars(bad))
         counts = dict.fromkeys(("well", "ill", "away", "drained"), 0)
-        own = WorkerRow.name, WorkerRow.last_seen_at, WorkerRow.warnings, WorkerRow.drained_at
-        query = select(*own).where(WorkerRow.last_seen_at > self._now - workers.LATELY)
+        row = models.WorkerRow
+        query = select(row.name, row.last_seen_at, row.warnings, row.drained_at)
+        query = query.where(row.last_seen_at > self._now - workers.LATELY)
         for one in self._session.execute(query):
             if one.drained_at is not None:
                 counts["drained"] += 1
@@ -135,10 +128,9 @@ class ServiceCollector(Collector):
 
     def _findings(self) -> Iterator[GaugeMetricFamily]:
         family = _gauge("findings", "Findings that ask for attention", "state", "kind")
-        query = select(FindingRow.state, FindingRow.kind, func.count(FindingRow.id))
-        rows = self._session.execute(
-            query.where(FindingRow.state.in_(ACTIVE)).group_by(FindingRow.state, FindingRow.kind)
-        )
+        row = models.FindingRow
+        query = select(row.state, row.kind, func.count(row.id)).where(row.state.in_(ACTIVE))
+        rows = self._session.execute(query.group_by(row.state, row.kind))
         counts = {(state, kind): count for state, kind, count in rows}
         for state in sorted(ACTIVE):
             for kind in FindingKind:
@@ -153,15 +145,15 @@ class ServiceCollector(Collector):
         dead = _gauge("outbox_dead", "Deliveries that were given up", "sink")
         undelivered = self._undelivered()
         for sink in self._sinks:
-            count, age_s = undelivered.get((sink, DeliveryState.WAITING), (0, 0.0))
+            count, age_s = undelivered.get((sink, models.DeliveryState.WAITING), (0, 0.0))
             waiting.add_metric([sink], count)
             lag.add_metric([sink], age_s)
-            dead.add_metric([sink], undelivered.get((sink, DeliveryState.DEAD), (0, 0.0))[0])
+            dead.add_metric([sink], undelivered.get((sink, models.DeliveryState.DEAD), (0, 0.0))[0])
         yield from (waiting, lag, dead)
 
     def _undelivered(self) -> Mapping[tuple[str, str], tuple[int, float]]:
         """Deliveries that are not made, and the age of the oldest event, by sink and state."""
-        row = DeliveryRow
+        row = models.DeliveryRow
         first = func.min(row.event_id).label("first")  # ids of events are ordered by time too
         of_sink = (
             select(row.sink, row.state, func.count(row.id).label("count"), first)
@@ -169,9 +161,9 @@ class ServiceCollector(Collector):
             .group_by(row.sink, row.state)
             .subquery()
         )
-        query = select(of_sink.c.sink, of_sink.c.state, of_sink.c.count, OutboxEvent.at).join(
-            OutboxEvent, OutboxEvent.id == of_sink.c.first
-        )
+        query = select(
+            of_sink.c.sink, of_sink.c.state, of_sink.c.count, models.OutboxEvent.at
+        ).join(models.OutboxEvent, models.OutboxEvent.id == of_sink.c.first)
         return {
             (sink, state): (count, self._age_s(at))
             for sink, state, count, at in self._session.execute(query)

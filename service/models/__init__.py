@@ -2,11 +2,11 @@
 
 from service.models.access import AuditEvent, BrowserSession, EnrolmentRow, TokenRow
 from service.models.annotations import AnnotationRow
-from service.models.bisections import BisectionRow
+from service.models.bisections import PROBES, BisectionRow
 from service.models.changes import AnalysisRow, ChangeRow, Exclusion, PendingAnalysis, SettledWindow
 from service.models.columns import Base, ProjectOwned, UtcDateTime
 from service.models.comparisons import ComparisonJob, ComparisonRow
-from service.models.confirmations import ConfirmationRow, ConfirmationState
+from service.models.confirmations import CONFIRMATIONS, ConfirmationRow, ConfirmationState
 from service.models.events import JobEvent
 from service.models.findings import FindingEvent, FindingRow, FindingSeries
 from service.models.jobs import (
@@ -38,6 +38,8 @@ from service.schemas.findings import FindingState
 from service.schemas.outbox import DeliveryState, EventKind
 
 __all__ = [
+    "CONFIRMATIONS",
+    "PROBES",
     "AnalysisRow",
     "AnnotationRow",
     "ArtifactRow",

@@ -9,7 +9,7 @@ from sqlalchemy import ForeignKey, Index, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from service.models.columns import Base, ProjectOwned, states
-from service.schemas.comparisons import ComparisonState
+from service.schemas.comparisons import ComparisonRequest, ComparisonState
 
 
 class ComparisonRow(ProjectOwned, Base):
@@ -57,6 +57,11 @@ class ComparisonRow(ProjectOwned, Base):
         Index(None, "source"),
         Index(None, "project", "id"),
     )
+
+    @property
+    def parsed_request(self) -> ComparisonRequest:
+        """The request as a value."""
+        return ComparisonRequest.model_validate(self.request)
 
 
 class ComparisonJob(Base):

@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 from sqlalchemy import ColumnElement, and_, delete, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
+from service import errors
 from service.database import paging
 from service.database.session import new_id, rows
-from service.errors import Conflict, NotFound
 from service.models import DeliveryRow, DeliveryState, EventKind, OutboxEvent
-from service.outbox import events, hours
+from service.outbox import events
 from service.outbox.post import NotDelivered
 from service.outbox.sinks import Sink
 from service.schemas.outbox import DeliveryView
@@ -61,11 +61,10 @@ def route(session: Session, sinks: Sequence[Sink], now: datetime) -> int:
 
 
 def _add_heard(session: Session, event: OutboxEvent, sink: Sink, now: datetime, place: int) -> None:
-    if sink.digest is None:
+    if (until := sink.gathers_until(now)) is None:
         add(session, event.id, sink.name, now, place)
     else:
-        due_at = hours.following(sink.digest, sink.zone, now)
-        add(session, event.id, sink.name, now, place, state=DeliveryState.GATHERED, due_at=due_at)
+        add(session, event.id, sink.name, now, place, state=DeliveryState.GATHERED, due_at=until)
 
 
 def count_unrouted(session: Session, now: datetime) -> int:
@@ -156,7 +155,7 @@ def _change_dead(session: Session, delivery_id: str, values: dict[str, object], 
     dead = own.id == delivery_id, own.state == DeliveryState.DEAD
     if not rows(session, update(own).where(*dead).values(values)):
         state = load(session, delivery_id).state
-        raise Conflict(f"A delivery that is {state} is not {what}.")
+        raise errors.Conflict(f"A delivery that is {state} is not {what}.")
 
 
 def remove_old(session: Session, now: datetime) -> None:
@@ -183,7 +182,7 @@ def load(session: Session, delivery_id: str) -> DeliveryView:
     """
     row = session.get(DeliveryRow, delivery_id)
     if row is None:
-        raise NotFound(NO_SUCH)
+        raise errors.NotFound(NO_SUCH)
     return _view(session, row)
 
 

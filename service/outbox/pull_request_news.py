@@ -9,14 +9,12 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import is_commit
 from service import models
-from service.analysis.statement import read
+from service.analysis.statement import Statement
 from service.outbox.events import noun_of
+from service.schemas import bisections, comparisons
 from service.schemas import findings as schemas
-from service.schemas.bisections import BisectionOutcome, BisectionRequest, BisectionState
-from service.schemas.comparisons import ComparisonRequest, ComparisonState
-from service.schemas.gate import DecisionView
+from service.wording import statements
 from service.wording.pull_request import ShownFinding, ShownGate
-from service.wording.statements import headline_of, say, worded
 
 _MOST = 50
 """Gates of one pull request that are looked at, the newest first."""
@@ -48,11 +46,11 @@ def newest(gates: Sequence[ShownGate]) -> list[ShownGate]:
 
 
 def _gate(row: models.ComparisonRow, address: str) -> ShownGate:
-    decision = None if row.decision is None else DecisionView.model_validate(worded(row.decision))
+    decision = None if row.decision is None else statements.decision_of(row.decision)
     return ShownGate(
         row.id,
-        ComparisonRequest.model_validate(row.request),
-        ComparisonState(row.state),
+        row.parsed_request,
+        comparisons.ComparisonState(row.state),
         len(row.cases),
         decision,
         f"{address}/comparisons/{row.id}",
@@ -80,12 +78,12 @@ def shown_finding(session: Session, finding_id: str, address: str) -> ShownFindi
         .where(models.FindingSeries.finding_id == row.id)
         .order_by(models.FindingSeries.place)
     ).first()
-    says = read(row.says)
+    says = Statement.read(row.says)
     is_open = row.state in (schemas.FindingState.OPEN, schemas.FindingState.ACKNOWLEDGED)
     return ShownFinding(
         "open" if is_open else row.state,
-        headline_of(says),
-        say(says),
+        statements.headline_of(says),
+        statements.say(says),
         case_key or "",
         *commit,
         f"{address}/findings/{row.id}",
@@ -95,11 +93,11 @@ def shown_finding(session: Session, finding_id: str, address: str) -> ShownFindi
 def _commit(session: Session, row: models.FindingRow) -> tuple[str, str] | None:
     """The commit that made a finding, and its parent: a bisection's culprit, or the only one."""
     own = models.BisectionRow
-    done = own.finding_id == row.id, own.state == BisectionState.DONE
+    done = own.finding_id == row.id, own.state == bisections.BisectionState.DONE
     for bisection in session.scalars(select(own).where(*done).order_by(own.id.desc())):
         decision = bisection.decision or {}
-        if decision.get("outcome") == BisectionOutcome.CULPRIT:
-            commits = BisectionRequest.model_validate(bisection.request).commits
+        if decision.get("outcome") == bisections.BisectionOutcome.CULPRIT:
+            commits = bisections.BisectionRequest.model_validate(bisection.request).commits
             place = int(decision["first"])
             return commits[place].revision, commits[place - 1].revision
     between = session.get(models.CommitRangeRow, (row.last_good, row.first_bad))

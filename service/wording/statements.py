@@ -9,20 +9,11 @@ from functools import partial
 from itertools import chain, repeat
 from typing import Any
 
-from service.analysis import statement
 from service.analysis.attribution import environment
 from service.analysis.statement import Statement
 from service.schemas.findings import Cause
-from service.wording import formats, overtaken, quantity_names
-from service.wording.headline import (
-    condition,
-    extent,
-    headline_words,
-    listed,
-    made_by,
-    short,
-    subject_of,
-)
+from service.schemas.gate import DecisionView
+from service.wording import formats, headline, overtaken, quantity_names
 
 Words = str | Callable[..., str]
 """A template over the facts of a statement, or a function of them."""
@@ -36,7 +27,7 @@ def say(said: Statement) -> str:
 
 def say_stored(document: Mapping[str, Any]) -> str:
     """A stored statement in words."""
-    return say(statement.read(document))
+    return say(Statement.read(document))
 
 
 def worded(document: Any) -> Any:
@@ -46,6 +37,11 @@ def worded(document: Any) -> Any:
             return say_stored(document)
         return {name: worded(value) for name, value in document.items()}
     return [worded(value) for value in document] if isinstance(document, list) else document
+
+
+def decision_of(document: Any) -> DecisionView:
+    """A gate's decision that was stored as JSON, in words."""
+    return DecisionView.model_validate(worded(document))
 
 
 class _Templates(string.Formatter):
@@ -145,8 +141,7 @@ def _change(
     confirmed: bool,
 ) -> str:
     facts: Mapping[str, Any] = headline.facts
-    who = made_by(facts) if cause == Cause.CODE else ""
-    begin = f"{say(headline)}{who}{_because(extent(facts['cells']), '')}. "
+    begin = f"{say(headline)}{_maker(facts, cause)}{_extent(facts['cells'])}. "
     seen = f"{'Confirmed' if confirmed else 'Seen'} on {_nodes(workers)}; " if workers else ""
     begin += _sentence_case(f"{seen}{_CAUSES[cause]}")
     sentence = begin
@@ -159,7 +154,7 @@ def _change(
 
 
 def _nodes(workers: Sequence[str]) -> str:
-    return listed(workers) if len(workers) < 3 else f"{len(workers)} nodes"
+    return headline.listed(workers) if len(workers) < 3 else f"{len(workers)} nodes"
 
 
 def _sentence_case(text: str) -> str:
@@ -171,7 +166,7 @@ def headline_of(said: Statement) -> str:
     facts: Mapping[str, Any] = said.facts
     match said.kind:
         case "change":
-            return short(facts["headline"])
+            return headline.short(facts["headline"])
         case "bad_node" | "worker_at_fault":
             size, since = formats.size(facts["share"]), formats.revision(facts["first_bad"])
             return f"Worker {facts['worker']} {size} slower since {since}"
@@ -186,11 +181,19 @@ def _facts(changed: Sequence[Statement], rest: int, how: str) -> str:
 
 
 def _cells(cells: Statement) -> str:
-    return f"{subject_of(cells)}{_because(extent(cells), '')}"
+    return f"{headline.subject_of(cells)}{_extent(cells)}"
+
+
+def _extent(cells: Statement) -> str:
+    return _because(headline.extent(cells), "")
+
+
+def _maker(facts: Mapping[str, Any], cause: str) -> str:
+    return headline.made_by(facts) if cause == Cause.CODE else ""
 
 
 def _headline(kind: str, **facts: Any) -> str:
-    return headline_words(Statement(kind, facts), verb=" is")
+    return headline.headline_words(Statement(kind, facts), verb=" is")
 
 
 _ONE_CODE = "{worker} has one code for both revisions, so they were not compared."
@@ -207,7 +210,7 @@ WORDS: dict[str, Words] = {
     "improvement": partial(_headline, "improvement"),
     "failure": partial(_headline, "failure"),
     "cells": lambda **facts: _cells(Statement("cells", facts)),
-    "condition": condition,
+    "condition": headline.condition,
     "cells_moved": "{moved} of {count} cases moved together: {cells}",
     "same_cells": "{one} and {other} cover the same cells here: they cannot be told apart.",
     # the environment

@@ -16,7 +16,7 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from service import findings
-from service.analysis.statement import state
+from service.analysis.statement import Statement
 from service.database.session import Database
 from service.findings import Plan, pipeline
 from service.findings.bad_node_statistics import NodeChange
@@ -81,12 +81,12 @@ def _slow(worker: str) -> NodeChange:
         last_good=long.revision_of(STEADY),
         first_bad=long.revision_of(STEADY + 1),
         share=0.08,
-        says=state(
+        says=Statement.of(
             "worker_at_fault",
             worker=worker,
             share=0.08,
             first_bad=long.revision_of(STEADY + 1),
-            why=state("refused", reason=HOSTILE),
+            why=Statement.of("refused", reason=HOSTILE),
         ),
         certainty=Certainty.CONFIRMED,
     )
@@ -113,7 +113,7 @@ def _suspect(session: Session, now: datetime) -> None:
             state=ConfirmationState.NOT_REPRODUCED,
             comparisons=[],
             reading=None,
-            says=state("again_nothing", sentence=HOSTILE).stored(),
+            says=Statement.of("again_nothing", sentence=HOSTILE).stored(),
             created_at=now - DAY,
             decided_at=now - DAY,
         )

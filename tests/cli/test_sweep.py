@@ -13,7 +13,7 @@ import pytest
 from builders.measured import a_pass, a_replicate, a_result
 
 from benchmarks.contracts import Case, Protocol, Result, Status
-from cli.commands.sweep import measure
+from cli.commands.sweep import measure_each
 from cli.exits import Exit, Stop
 from cli.local.measure import DeviceHeld, LocalRunner
 from cli.output import sweep_page, sweep_report
@@ -61,7 +61,7 @@ class Simulated:
 
 def swept(*batches: int, **more: Any) -> sweep_report.Sweep:
     cases = {str(n): Case(workload="resnet50", axes={"batch": str(n)}) for n in batches}
-    return measure(cast(LocalRunner, Simulated(**more)), "batch", cases, Protocol())
+    return measure_each(cast(LocalRunner, Simulated(**more)), "batch", cases, Protocol())
 
 
 def shown(made: sweep_report.Sweep) -> str:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from worker.child.containment import Containment, Hidden, guarded
-from worker.child.process import Limits
+from worker.child.process import Limits, Task
 from worker.child.resource_limits import Allowance
-from worker.supervisor import Task, hidden_from
+from worker.supervisor import hidden_from
 
 LOOK = """
 import json, os, sys

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import benchmarks
 from benchmarks.contracts.pins import UPSTREAM, is_of, package_between, pins_of
-from worker.targets import package_index
-from worker.targets.commands import BuildFailed, BuildLimits, Unbuildable, environment, run
+from worker.targets import commands, package_index
 from worker.targets.definitions import Upstream
 from worker.targets.environment import Uv
 from worker.targets.recipe import VENV, Recipe
@@ -84,7 +83,7 @@ class Versions:
         upstream = self._upstream
         for package, _ in pins_of(revision):
             if upstream is None or package not in upstream.packages:
-                raise BuildFailed(
+                raise commands.BuildFailed(
                     f"This worker makes no versions of {package}: its operator may add it to the "
                     f"packages of [{UPSTREAM}] in its targets.toml."
                 )
@@ -122,7 +121,7 @@ class Versions:
     def _sources(self) -> str:
         """Name the indexes that wheels come from, without telling them: they may hold passwords."""
         assert self._upstream is not None
-        said = environment()
+        said = commands.environment()
         chosen = {name: value for name, value in said.items() if name.startswith("UV_")}
         return _digest(self._upstream.index, sorted(chosen.items()), _settings_of_uv(said))
 
@@ -153,7 +152,7 @@ def _check(revision: str, resolved: str) -> None:
     for package, version in pins_of(revision):
         if not is_of(chosen.get(package, ""), version):
             whole = chosen.get(package, "").partition("+")[0]
-            raise Unbuildable(f"{package}=={version} is {package}=={whole}: name that.")
+            raise commands.Unbuildable(f"{package}=={version} is {package}=={whole}: name that.")
 
 
 def _from(index: str) -> tuple[str, ...]:
@@ -168,7 +167,7 @@ def _from(index: str) -> tuple[str, ...]:
 
 def _uvs_own_index() -> str:
     """The index that uv's own settings name, else PyPI."""
-    said = environment()
+    said = commands.environment()
     named = said.get("UV_DEFAULT_INDEX") or said.get("UV_INDEX_URL") or PYPI
     return re.sub(r"^[A-Za-z0-9_.-]+=", "", named)  # uv takes a name before the address
 
@@ -189,7 +188,7 @@ def _settings_of_uv(said: Mapping[str, str]) -> list[bytes]:
 @cache
 def _held(python: str, log: Path) -> str:
     """The versions that the worker's own Python has, a line each; as the worker started."""
-    said = run((python, "-c", _ASK), BuildLimits(_ASK_S), log)
+    said = commands.run((python, "-c", _ASK), commands.BuildLimits(_ASK_S), log)
     return "\n".join(sorted(filter(_HELD.fullmatch, set(said.splitlines()))))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.contracts import Input, Pass, Phases, Profile, Protocol
+from benchmarks import contracts
 from benchmarks.measure import cycles
 from benchmarks.measure.profile import full_trace, modules, periodic, phases, recording, sample_cost
 from benchmarks.measure.progress import Reporter
@@ -24,17 +24,17 @@ AGREEMENT = 0.10
 class Beside:
     """The results of the passes beside timing."""
 
-    phases: Phases | None = None
-    input: Input | None = None
-    profile: Profile | None = None
+    phases: contracts.Phases | None = None
+    input: contracts.Input | None = None
+    profile: contracts.Profile | None = None
     flags: list[str] = field(default_factory=list)
 
 
 def run(
     trainer: Trainer,
     ring: Sequence[Batch],
-    timed: tuple[Pass, Pass],
-    protocol: Protocol,
+    timed: tuple[contracts.Pass, contracts.Pass],
+    protocol: contracts.Protocol,
     reporter: Reporter,
     trace: Path | None = None,
     seed: int = 0,
@@ -44,9 +44,9 @@ def run(
     ``ring`` are batches on the device, ``timed`` FULL and SYNTH, ``seed`` that of FULL's order.
     """
     full, synth = timed
-    marked: Phases | None = None
-    cost: Input | None = None
-    profile: Profile | None = None
+    marked: contracts.Phases | None = None
+    cost: contracts.Input | None = None
+    profile: contracts.Profile | None = None
     flags: list[str] = []
     if protocol.phases:
         reporter.tell("phases", 1.0)
@@ -56,7 +56,7 @@ def run(
         reporter.tell("input", 1.0)
         cost = _sample_cost(trainer, ring)
     if (protocol.profile or trace is not None) and cycles.several_shapes(ring):
-        profile = Profile(absent=SEVERAL_SHAPES)
+        profile = contracts.Profile(absent=SEVERAL_SHAPES)
     elif protocol.profile or trace is not None:
         reporter.tell("profile", 1.0)
         profile = recording.profile(trainer, ring, trace)
@@ -70,16 +70,16 @@ def run(
     return Beside(marked, cost, profile, flags)
 
 
-def _sample_cost(trainer: Trainer, ring: Sequence[Batch]) -> Input:
+def _sample_cost(trainer: Trainer, ring: Sequence[Batch]) -> contracts.Input:
     try:
         return sample_cost.measure(trainer, ring)
     except Exception as error:  # such as no further process: the speed was measured
-        return Input(absent=recording.sentence("No sample could be fetched", error))
+        return contracts.Input(absent=recording.sentence("No sample could be fetched", error))
 
 
 def _with_full(
-    profile: Profile, trainer: Trainer, seed: int, trace: Path, reporter: Reporter
-) -> Profile:
+    profile: contracts.Profile, trainer: Trainer, seed: int, trace: Path, reporter: Reporter
+) -> contracts.Profile:
     """Add steps of FULL to the trace; ``profile`` notes why there are none."""
     try:
         full_trace.add(trainer, seed, trace, lambda: reporter.tell("trace", 1.0))
@@ -88,7 +88,7 @@ def _with_full(
     return profile
 
 
-def unreliable(profile: Profile, synth: Pass) -> bool:
+def unreliable(profile: contracts.Profile, synth: contracts.Pass) -> bool:
     """Return True if the profiler disturbed the step so much that only kernel times can be used."""
     if profile.busy_s is None or not profile.step_s:
         return False

@@ -33,8 +33,6 @@ from benchmarks.measure.profile import (
     timeline,
 )
 from benchmarks.measure.profile.observation import Observation, Observer, note_implicit_waits
-from benchmarks.measure.profile.origins import Origins
-from benchmarks.measure.profile.timeline import DeviceSpan
 from benchmarks.measure.timestamps import drain
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
@@ -119,7 +117,7 @@ def eager(recipe: Recipe) -> Recipe:
     return replace(recipe, compile_options=None, graphs=False, checkpointing=False, float8=False)
 
 
-def observe(trainer: Trainer, ring: Sequence[Batch]) -> tuple[Origins, Observation]:
+def observe(trainer: Trainer, ring: Sequence[Batch]) -> tuple[origins.Origins, Observation]:
     """Watch one eager step: where each operation comes from, and what the step asks for."""
     watched = Trainer(eager(trainer.recipe), trainer.device)
     with tuned_before(trainer.recipe):
@@ -141,7 +139,7 @@ def tuned_before(recipe: Recipe) -> Iterator[None]:
         torch.backends.cudnn.benchmark = before
 
 
-def _watched(watched: Trainer, ring: Sequence[Batch]) -> tuple[Origins, Observation]:
+def _watched(watched: Trainer, ring: Sequence[Batch]) -> tuple[origins.Origins, Observation]:
     batch, observer = ring[0], Observer(watched.device)
     watched.step(batch)  # allocates the optimizer's state, and tunes
 
@@ -158,7 +156,7 @@ def _watched(watched: Trainer, ring: Sequence[Batch]) -> tuple[Origins, Observat
 
 
 def _copies(
-    observer: Observer, work: Mapping[int, Sequence[DeviceSpan]]
+    observer: Observer, work: Mapping[int, Sequence[timeline.DeviceSpan]]
 ) -> tuple[NeedlessCopy, ...]:
     seconds = {number: sum(item.self_s for item in items) for number, items in work.items()}
     found = [

@@ -19,20 +19,8 @@ from torch.utils._pytree import tree_leaves
 from benchmarks.contracts import Memory
 from benchmarks.contracts.values import line
 from benchmarks.measure.device import free_memory
-from benchmarks.measure.profile import observation
+from benchmarks.measure.profile import observation, replay
 from benchmarks.measure.profile.phases import Laps, marked
-from benchmarks.measure.profile.replay import (
-    GRAPHS,
-    INPUTS,
-    OPTIMIZER,
-    PARAMETERS,
-    START,
-    UPDATE,
-    AllocatorEvent,
-    Block,
-    Recording,
-    replay,
-)
 from benchmarks.measure.timestamps import drain, maker
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch
@@ -88,9 +76,9 @@ def memory(trainer: Trainer, ring: Sequence[Batch]) -> Memory | None:
         before = torch.cuda.memory._snapshot()
         known = _known(trainer, ring)
         placed = trainer.place(ring[-1])
-        marks.end(START)
+        marks.end(replay.START)
         trainer.step(placed)
-        marks.end(UPDATE)
+        marks.end(replay.UPDATE)
         drain(trainer.device)
         after = torch.cuda.memory._snapshot()
     recorded = recording(before, after, trainer.device.index or 0, marks.ends)
@@ -100,7 +88,7 @@ def memory(trainer: Trainer, ring: Sequence[Batch]) -> Memory | None:
         gradients=frozenset(marks.gradients),
         device_b=torch.cuda.get_device_properties(trainer.device).total_memory,
     )
-    return replay(recorded)
+    return replay.replay(recorded)
 
 
 @contextmanager
@@ -117,9 +105,9 @@ def _history() -> Iterator[None]:
 
 def _known(trainer: Trainer, ring: Sequence[Batch]) -> dict[int, str]:
     groups = {
-        INPUTS: [*tree_leaves(list(ring)), *trainer.inputs],
-        OPTIMIZER: tree_leaves(list(trainer.optimizer.state.values())),
-        PARAMETERS: [*trainer.model.parameters(), *trainer.model.buffers()],
+        replay.INPUTS: [*tree_leaves(list(ring)), *trainer.inputs],
+        replay.OPTIMIZER: tree_leaves(list(trainer.optimizer.state.values())),
+        replay.PARAMETERS: [*trainer.model.parameters(), *trainer.model.buffers()],
     }
     return {at: name for name, tensors in groups.items() for at in _addresses(tensors)}
 
@@ -135,7 +123,7 @@ def _addresses(tensors: Iterable[object]) -> Iterator[int]:
 
 def recording(
     before: Mapping[str, Any], after: Mapping[str, Any], index: int, ends: Mapping[int, str]
-) -> Recording:
+) -> replay.Recording:
     """Read two snapshots, from before and after a step, into the record of that step.
 
     ``index`` is the device's; ``ends`` are phases by the address of the allocation that ended them.
@@ -146,30 +134,30 @@ def recording(
     segments = [one for one in before["segments"] if one["device"] == index]
     private = [one for one in segments if tuple(one.get("segment_pool_id", (0, 0))) != (0, 0)]
     # A private pool is one block: its graphs use it again and again without an event.
-    pools = [Block(one["address"], one["total_size"]) for one in private]
+    pools = [replay.Block(one["address"], one["total_size"]) for one in private]
     usual = [one for one in segments if one not in private]
     pool_b: dict[tuple[int, ...], int] = defaultdict(int)
     for one in private:
         pool_b[tuple(one["segment_pool_id"])] += one["total_size"]
-    return Recording(
+    return replay.Recording(
         blocks=(*pools, *(block for one in usual for block in _alive(one, ends))),
         events=tuple(_events(after["device_traces"][index], ends, pools)),
-        known={pool.address: GRAPHS for pool in pools},
+        known={pool.address: replay.GRAPHS for pool in pools},
         reserved_b=sum(one["total_size"] for one in segments),
         pools_b=tuple(pool_b.values()),
     )
 
 
-def _alive(segment: Mapping[str, Any], ends: Mapping[int, str]) -> Iterator[Block]:
+def _alive(segment: Mapping[str, Any], ends: Mapping[int, str]) -> Iterator[replay.Block]:
     for block in segment["blocks"]:
         if block["state"] != "inactive" and block["address"] not in ends:
             size_b = block.get("requested_size", block["size"])
-            yield Block(block["address"], size_b, source(block.get("frames", ())))
+            yield replay.Block(block["address"], size_b, source(block.get("frames", ())))
 
 
 def _events(
-    trace: Sequence[Mapping[str, Any]], ends: Mapping[int, str], pools: Sequence[Block]
-) -> list[AllocatorEvent]:
+    trace: Sequence[Mapping[str, Any]], ends: Mapping[int, str], pools: Sequence[replay.Block]
+) -> list[replay.AllocatorEvent]:
     """The events of the step with their phases, told from the last one backwards."""
     waiting, phase = dict(ends), _AFTERWARDS
     told: list[tuple[Mapping[str, Any], str]] = []
@@ -187,10 +175,10 @@ def _events(
     return [_event(entry, phase, from_us) for entry, phase in reversed(told)]
 
 
-def _event(entry: Mapping[str, Any], phase: str, from_us: int) -> AllocatorEvent:
+def _event(entry: Mapping[str, Any], phase: str, from_us: int) -> replay.AllocatorEvent:
     frames = entry.get("frames", ()) if entry["action"] == "alloc" else ()
-    block = Block(entry.get("addr", 0), entry["size"], source(frames))
-    return AllocatorEvent(entry["action"], block, (entry["time_us"] - from_us) / 1e6, phase)
+    block = replay.Block(entry.get("addr", 0), entry["size"], source(frames))
+    return replay.AllocatorEvent(entry["action"], block, (entry["time_us"] - from_us) / 1e6, phase)
 
 
 def source(frames: Frames) -> str:

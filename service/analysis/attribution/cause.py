@@ -17,11 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from service.analysis.attribution import environment, factors, node
-from service.analysis.attribution.environment import DIGESTS
-from service.analysis.attribution.observed import Observed, moved_by_clocks, observe
+from service.analysis.attribution import environment, factors, node, observed
 from service.analysis.attribution.types import Attribution, Evidence, Question
-from service.analysis.statement import Statement, state
+from service.analysis.statement import Statement
 from service.schemas.findings import Cause, Part, State
 
 MOST_FACTS = 2
@@ -30,14 +28,14 @@ MOST_FACTS = 2
 
 def attribute(question: Question) -> Attribution:
     """Say what a change is put down to, with all that was looked at and all that stays open."""
-    seen = observe(question)
+    seen = observed.observe(question)
     cause = _cause(seen)
     clauses = [*_reasons(question, seen, cause), *beside(cause, seen.quantities)]
     if cause is Cause.CODE:  # what the code does differently tells more than what stayed the same
         clauses.append(seen.environment[0].says)
     return Attribution(
         cause=cause,
-        says=state(
+        says=Statement.of(
             "change",
             headline=factors.headline(question, seen.rule),
             confirmed=question.confirmed,
@@ -50,7 +48,7 @@ def attribute(question: Question) -> Attribution:
     )
 
 
-def _cause(seen: Observed) -> Cause:
+def _cause(seen: observed.Observed) -> Cause:
     """The first that holds, in the order that is argued above."""
     if seen.revision is None:
         return Cause.UNKNOWN
@@ -65,7 +63,7 @@ def _cause(seen: Observed) -> Cause:
     return next((cause for cause, holds in order if holds), Cause.UNKNOWN)
 
 
-def _reasons(question: Question, seen: Observed, cause: Cause) -> list[Statement]:
+def _reasons(question: Question, seen: observed.Observed, cause: Cause) -> list[Statement]:
     """List what carries the cause, then what clears the other causes."""
     reasons: list[Statement | None]
     match cause:
@@ -82,7 +80,7 @@ def _reasons(question: Question, seen: Observed, cause: Cause) -> list[Statement
     return [reason for reason in reasons if reason]
 
 
-def _environment(question: Question, seen: Observed) -> Statement:
+def _environment(question: Question, seen: observed.Observed) -> Statement:
     """The facts, one of a group, and in which way they differ."""
     by_group: dict[environment.FactGroup, Evidence] = {}
     for evidence in seen.acting_facts:
@@ -93,29 +91,29 @@ def _environment(question: Question, seen: Observed) -> Statement:
         run.revision == question.first_bad for run in question.after
     )
     kind = "facts_changed_here" if adjacent else "facts_changed_between"
-    return state(kind, changed=facts, rest=rest)
+    return Statement.of(kind, changed=facts, rest=rest)
 
 
-def _mechanism(seen: Observed) -> Statement | None:
+def _mechanism(seen: observed.Observed) -> Statement | None:
     return next((account.says for account in seen.accounts if account.carries), None)
 
 
-def _cleared_code(seen: Observed) -> Statement | None:
+def _cleared_code(seen: observed.Observed) -> Statement | None:
     cleared = seen.revision is not None and seen.revision.state is State.UNCHANGED
     return _says(seen.revision) if cleared else None
 
 
-def _too_little(question: Question, seen: Observed) -> Statement:
+def _too_little(question: Question, seen: observed.Observed) -> Statement:
     if question.source:
-        return state("imported", source=question.source)
+        return Statement.of("imported", source=question.source)
     if not question.before or not question.after:
-        return state("no_measurement_after" if question.before else "no_measurement_before")
+        return Statement.of("no_measurement_after" if question.before else "no_measurement_before")
     if not seen.environment:
-        return state("environments_unknown")
+        return Statement.of("environments_unknown")
     if seen.revision is not None and seen.revision.state is State.CHANGED and not seen.same_machine:
         before, after = node.workers(question.before), node.workers(question.after)
-        return state("revision_and_machine", before=before, after=after)
-    return state("unexplained")
+        return Statement.of("revision_and_machine", before=before, after=after)
+    return Statement.of("unexplained")
 
 
 def _says(evidence: Evidence | None) -> Statement | None:
@@ -162,7 +160,9 @@ def beside(cause: Cause, quantities: Sequence[Evidence]) -> list[Statement]:
     return clauses[:MOST]
 
 
-def not_excluded(question: Question, seen: Observed, cause: Cause) -> tuple[Statement, ...]:
+def not_excluded(
+    question: Question, seen: observed.Observed, cause: Cause
+) -> tuple[Statement, ...]:
     """Other explanations, each one sentence; the most likely first."""
     if seen.revision is None:
         return ()
@@ -177,68 +177,68 @@ def not_excluded(question: Question, seen: Observed, cause: Cause) -> tuple[Stat
     return tuple(one for place, one in enumerate(sentences) if one not in sentences[:place])
 
 
-def _other_code(question: Question, seen: Observed, cause: Cause) -> Iterator[Statement]:
+def _other_code(question: Question, seen: observed.Observed, cause: Cause) -> Iterator[Statement]:
     if cause is Cause.CODE or seen.revision is None or seen.revision.state is State.UNCHANGED:
         return
     good = question.last_good
     if cause is Cause.ENVIRONMENT:
-        yield state("code_untried_in_environment", revision=good)
+        yield Statement.of("code_untried_in_environment", revision=good)
     elif seen.same_machine:
-        yield state("code_untried", revision=good)
+        yield Statement.of("code_untried", revision=good)
     else:
-        yield state("code_untried_on", revision=good, workers=node.workers(question.after))
+        yield Statement.of("code_untried_on", revision=good, workers=node.workers(question.after))
 
 
-def _other_environment(seen: Observed, cause: Cause) -> Iterator[Statement]:
+def _other_environment(seen: observed.Observed, cause: Cause) -> Iterator[Statement]:
     if not seen.environment:
-        yield state("environment_unknown")
+        yield Statement.of("environment_unknown")
     if cause is not Cause.ENVIRONMENT:
         different = (*seen.changed_facts, *seen.differing_facts)
         for evidence in different:
-            yield state("also_different", fact=evidence.says)
+            yield Statement.of("also_different", fact=evidence.says)
     elif len(seen.changed_facts) > 1:
-        yield state("facts_together", count=len(seen.changed_facts))
+        yield Statement.of("facts_together", count=len(seen.changed_facts))
     for evidence in seen.environment:
-        if evidence.name in DIGESTS and evidence.state is State.CHANGED:
-            yield state("digest_also_different", fact=evidence.name)
+        if evidence.name in environment.DIGESTS and evidence.state is State.CHANGED:
+            yield Statement.of("digest_also_different", fact=evidence.name)
 
 
-def _other_node(question: Question, seen: Observed, cause: Cause) -> Iterator[Statement]:
+def _other_node(question: Question, seen: observed.Observed, cause: Cause) -> Iterator[Statement]:
     if cause is Cause.NODE or len(question.seen_on) != 1:
         return
     (worker,) = question.seen_on
     apart = [evidence for evidence in seen.node if evidence.state is State.CHANGED]
     for evidence in apart:
-        yield state("also_true", fact=evidence.says)
+        yield Statement.of("also_true", fact=evidence.says)
     if any(evidence.state is State.UNCHANGED for evidence in seen.node):
-        yield state("only_worker", worker=worker)
+        yield Statement.of("only_worker", worker=worker)
     elif all(evidence.says.kind == node.SHARED_DEVICE for evidence in apart):
-        yield state("only_worker_tried", worker=worker)
+        yield Statement.of("only_worker_tried", worker=worker)
 
 
-def _other_clocks(question: Question, seen: Observed, cause: Cause) -> Iterator[Statement]:
+def _other_clocks(question: Question, seen: observed.Observed, cause: Cause) -> Iterator[Statement]:
     if cause is Cause.CLOCKS:
         if _changed(seen, "power_cap") or not _changed(seen, "thermal", "hw_", "power_brake"):
-            yield state("power_of_code")
+            yield Statement.of("power_of_code")
         return
-    if cause not in (Cause.CODE, Cause.UNKNOWN) or not moved_by_clocks(question):
+    if cause not in (Cause.CODE, Cause.UNKNOWN) or not observed.moved_by_clocks(question):
         return
     known = [account for account in seen.accounts if account.part is Part.CLOCKS]
     if not known:
-        yield state("clocks_unknown")
+        yield Statement.of("clocks_unknown")
     elif known[0].state is State.UNCLEAR:
-        yield state("clocks_unclear")
+        yield Statement.of("clocks_unclear")
 
 
-def _other_input(seen: Observed, cause: Cause) -> Iterator[Statement]:
+def _other_input(seen: observed.Observed, cause: Cause) -> Iterator[Statement]:
     if cause not in (Cause.CODE, Cause.UNKNOWN):
         return
     known = [account for account in seen.accounts if account.part is Part.INPUT]
     if known and known[0].state is State.UNCLEAR:
-        yield state("input_unclear")
+        yield Statement.of("input_unclear")
 
 
-def _changed(seen: Observed, *words: str) -> bool:
+def _changed(seen: observed.Observed, *words: str) -> bool:
     return any(
         evidence.part is Part.CLOCKS
         and "reason." in evidence.name

@@ -12,7 +12,7 @@ from enum import StrEnum
 from itertools import combinations
 
 from service.analysis.attribution.types import Evidence, Surrounded
-from service.analysis.statement import state
+from service.analysis.statement import Statement
 from service.schemas.findings import Part, State, Strength
 
 
@@ -179,7 +179,7 @@ def evidence(before: Sequence[Surrounded], after: Sequence[Surrounded]) -> tuple
     if not any(fact.startswith("sw.") for fact in kept):
         return ()
     kind = "environment_mixed" if mixed else "environment_unchanged"
-    says = state(kind, unchanged=len(kept))
+    says = Statement.of(kind, unchanged=len(kept))
     return (Evidence(Part.ENVIRONMENT, "environment", State.UNCHANGED, Strength.STRONG, says),)
 
 
@@ -204,10 +204,10 @@ def _difference(
     if any(same(fact, one, other) for one in old for other in new):
         return None
     witnesses = _knowing(fact, before) & _knowing(fact, after)
-    says = state("fact_changed", fact=fact, before=old, after=new)
+    says = Statement.of("fact_changed", fact=fact, before=old, after=new)
     strength = Strength.STRONG
     if fact in DIGESTS:
-        says, strength = state("digest_changed", fact=fact), Strength.WEAK
+        says, strength = Statement.of("digest_changed", fact=fact), Strength.WEAK
     values = _written(old), _written(new)
     known = State.CHANGED if witnesses else State.UNCLEAR
     return Evidence(Part.ENVIRONMENT, fact, known, strength, says, *values)

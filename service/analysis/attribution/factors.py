@@ -14,7 +14,7 @@ from itertools import combinations
 from statistics import median
 
 from service.analysis.attribution.types import Cell, Evidence, Moved, Question
-from service.analysis.statement import Statement, state
+from service.analysis.statement import Statement
 from service.schemas.findings import Part, State, Strength
 
 
@@ -25,7 +25,7 @@ def headline(question: Question, rule: AxisRule | None) -> Statement:
     same_way = (other for other in others if other.effect * question.effect > 0)
     moved = sorted((itself, *same_way), key=lambda one: abs(one.effect))
     middle = median(one.effect for one in moved)
-    return state(
+    return Statement.of(
         "improvement" if question.improvement else "regression",
         cells=where(question, rule),
         metric=question.metric,
@@ -52,7 +52,7 @@ def evidence(question: Question, rule: AxisRule | None) -> Evidence | None:
         return None
     known = State.UNCLEAR if rule is None else State.CHANGED
     count = len(moved) + len(still)
-    says = state("cells_moved", moved=len(moved), count=count, cells=where(question, rule))
+    says = Statement.of("cells_moved", moved=len(moved), count=count, cells=where(question, rule))
     named = "" if rule is None else " and ".join(map(str, rule.conditions))
     return Evidence(Part.FACTORS, named or question.case.key, known, Strength.WEAK, says)
 
@@ -61,7 +61,7 @@ def not_told_apart(rule: AxisRule | None) -> tuple[Statement, ...]:
     """Other conditions that cover the same cells as the rule's."""
     if rule is None or len(rule.moved) < 2:
         return ()
-    return tuple(state("same_cells", one=str(one), other=str(other)) for one, other in rule.alike)
+    return tuple(Statement.of("same_cells", one=str(a), other=str(b)) for a, b in rule.alike)
 
 
 def where(question: Question, rule: AxisRule | None) -> Statement:
@@ -78,7 +78,7 @@ def where(question: Question, rule: AxisRule | None) -> Statement:
     # A case that moved on one kind of hardware and not on another counts once for each.
     apart = {cell.case.key for cell in moved} & {cell.case.key for cell in still}
     count = len if apart else _count_cases
-    return state(
+    return Statement.of(
         "cells",
         conditions=conditions,
         workload=workloads.pop() if len(workloads) == 1 else "",
@@ -101,7 +101,7 @@ def _condition(condition: Condition, rule: AxisRule) -> Statement:
     if value == ANY:
         values = sorted({cell.case.axes[condition.axis] for cell in rule.moved})
         value = values[0] if len(values) == 1 else ANY
-    return state("condition", of=condition.axis or condition.dimension, value=value)
+    return Statement.of("condition", of=condition.axis or condition.dimension, value=value)
 
 
 MOST_CONDITIONS = 3

@@ -10,7 +10,7 @@ from statistics import median
 from benchmarks.diagnosis.disturbances import OTHER_PROCESSES as SHARED
 from service.analysis.attribution.quantities import flags
 from service.analysis.attribution.types import Evidence, Measurement, Question, Residual
-from service.analysis.statement import Statement, state
+from service.analysis.statement import Statement
 from service.schemas.findings import Part, State, Strength
 
 PERSISTENCE = 2
@@ -69,7 +69,8 @@ def _listed(names: Iterable[str]) -> str:
 def _of_machines(question: Question) -> tuple[Evidence, ...]:
     names = _listed(question.seen_on)
     if len(question.seen_on) > 1:
-        return (_said(names, State.UNCHANGED, Strength.STRONG, state("same_on", workers=names)),)
+        says = Statement.of("same_on", workers=names)
+        return (_said(names, State.UNCHANGED, Strength.STRONG, says),)
     elsewhere = _elsewhere_good(question, names)
     by_residuals = _by_residuals(question, names)
     return (by_residuals,) if elsewhere is None else (elsewhere, by_residuals)
@@ -83,7 +84,7 @@ def _shared_device(question: Question) -> Evidence | None:
         return None
     if not all(SHARED in flags(run) for run in slow) or any(SHARED in flags(run) for run in fast):
         return None
-    says = state(SHARED_DEVICE, slow=len(slow), others=len(fast))
+    says = Statement.of(SHARED_DEVICE, slow=len(slow), others=len(fast))
     names = ", ".join(sorted({measurement.worker for measurement in slow}))
     return _said(names, State.CHANGED, Strength.STRONG, says)
 
@@ -100,7 +101,7 @@ def _elsewhere_good(question: Question, worker: str) -> Evidence | None:
         return None
     revision, other = others[0]
     repeated = len(question.after) >= PERSISTENCE
-    says = state("other_level_elsewhere", revision=revision, worker=worker, other=other)
+    says = Statement.of("other_level_elsewhere", revision=revision, worker=worker, other=other)
     strength = Strength.STRONG if repeated else Strength.WEAK
     return _said(worker, State.CHANGED, strength, says)
 
@@ -110,7 +111,7 @@ def _by_residuals(question: Question, worker: str) -> Evidence:
     met = rounds(question.residuals, worker, sign)
     newest = met[-PERSISTENCE:]
     if not newest:
-        says = state("no_other_worker", worker=worker)
+        says = Statement.of("no_other_worker", worker=worker)
         return _said(worker, State.UNCLEAR, Strength.WEAK, says)
     limit = threshold(question, worker)
     apart = [one.stands_apart(limit) for one in newest]
@@ -119,12 +120,12 @@ def _by_residuals(question: Question, worker: str) -> Evidence:
     if all(apart) and len(newest) >= PERSISTENCE:
         kind = "worker_faster" if question.improvement else "worker_slower"
         by = math.expm1(size)
-        says = state(kind, worker=worker, by=by, series=count, revisions=len(newest))
+        says = Statement.of(kind, worker=worker, by=by, series=count, revisions=len(newest))
         return _said(worker, State.CHANGED, Strength.STRONG, says, size)
     if not any(apart) and size < limit / 2 and count >= LEAST_SERIES:
-        says = state("worker_alike", worker=worker, series=count)
+        says = Statement.of("worker_alike", worker=worker, series=count)
         return _said(worker, State.UNCHANGED, Strength.WEAK, says, size)
-    says = state("worker_unclear", worker=worker)
+    says = Statement.of("worker_unclear", worker=worker)
     return _said(worker, State.UNCLEAR, Strength.WEAK, says, size)
 
 

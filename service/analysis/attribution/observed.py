@@ -10,12 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from benchmarks.catalog.metrics import metric
-from service.analysis.attribution import environment, factors, node, quantities
-from service.analysis.attribution.factors import AxisRule
-from service.analysis.attribution.quantities import Differences, difference, says_of
-from service.analysis.attribution.quantities_of import QuantityKind, Reading, side
+from service.analysis.attribution import environment, factors, node, quantities, quantities_of
 from service.analysis.attribution.types import Evidence, Question
-from service.analysis.statement import Statement, state
+from service.analysis.statement import Statement
 from service.schemas.findings import Part, State, Strength
 
 HALF = 0.5
@@ -26,11 +23,11 @@ its clock down."""
 _NO_STEADY_STATE = ("first_step", "compile", "build")
 """Times that a GPU's clock says little about: compilation is the host's work."""
 
-Side = Mapping[str, Reading]
+Side = Mapping[str, quantities_of.Reading]
 
 
 def accounts(
-    question: Question, before: Side, after: Side, differences: Differences
+    question: Question, before: Side, after: Side, differences: quantities.Differences
 ) -> tuple[Evidence, ...]:
     """Of each mechanism that was measured and could act on this metric."""
     known = (_of_input(question, before, after, differences), _of_clocks(question, differences))
@@ -38,7 +35,7 @@ def accounts(
 
 
 def _of_input(
-    question: Question, before: Side, after: Side, differences: Differences
+    question: Question, before: Side, after: Side, differences: quantities.Differences
 ) -> Evidence | None:
     """Return what the loader accounts for: FULL over SYNTH, process by process."""
     if not metric(question.metric).with_loader:
@@ -47,7 +44,7 @@ def _of_input(
     whole = _slowdown(differences, "throughput")
     if sides[0] is None or sides[1] is None:
         return None
-    loader = difference(sides[0], sides[1], question.effect)
+    loader = quantities.difference(sides[0], sides[1], question.effect)
     if loader is None or loader.log is None:
         return None
     share = _share(loader.log, whole, question)
@@ -60,8 +57,10 @@ def _of_input(
 
 def _of_loader(known: State, share: float | None) -> Statement:
     if known is not State.CHANGED or share is None:
-        return state(f"loader_{known.value}")
-    return state("loader_share", share=share) if share > 0 else state("loader_other_way")
+        return Statement.of(f"loader_{known.value}")
+    return (
+        Statement.of("loader_share", share=share) if share > 0 else Statement.of("loader_other_way")
+    )
 
 
 def moved_by_clocks(question: Question) -> bool:
@@ -70,7 +69,7 @@ def moved_by_clocks(question: Question) -> bool:
     return of_time and not any(word in question.metric for word in _NO_STEADY_STATE)
 
 
-def _of_clocks(question: Question, differences: Differences) -> Evidence | None:
+def _of_clocks(question: Question, differences: quantities.Differences) -> Evidence | None:
     """Return what the SM or the memory clock accounts for; None if neither clock says anything."""
     if not moved_by_clocks(question):
         return None
@@ -87,23 +86,23 @@ def _of_clocks(question: Question, differences: Differences) -> Evidence | None:
 
 
 def _of_clock(
-    question: Question, name: str, differences: Differences, whole: float | None
+    question: Question, name: str, differences: quantities.Differences, whole: float | None
 ) -> Evidence:
     clock = differences[name]
     share = None if clock.log is None else _share(-clock.log, whole, question)
-    says = says_of(name, clock)
+    says = quantities.says_of(name, clock)
     if clock.state is State.CHANGED and share is not None and HALF <= share <= MOST:
-        says = state("clock_share", clock=says, share=share)
+        says = Statement.of("clock_share", clock=says, share=share)
         return _evidence(Part.CLOCKS, State.CHANGED, says, share)
     return _evidence(Part.CLOCKS, clock.state, says, share, Strength.WEAK)
 
 
-def _loader(side: Side) -> Reading | None:
+def _loader(side: Side) -> quantities_of.Reading | None:
     """Step with the loader over step without it, for each process."""
     full, synth = side.get("throughput"), side.get("throughput_synth")
     if full is None or synth is None or len(full.by_measurement) != len(synth.by_measurement):
         return None
-    ratios = Reading("1", QuantityKind.AMOUNT)
+    ratios = quantities_of.Reading("1", quantities_of.QuantityKind.AMOUNT)
     for rates in zip(full.by_measurement, synth.by_measurement, strict=True):
         if len(rates[0]) != len(rates[1]) or min(*rates[0], *rates[1]) <= 0:
             return None
@@ -111,7 +110,7 @@ def _loader(side: Side) -> Reading | None:
     return ratios
 
 
-def _slowdown(differences: Differences, metric: str) -> float | None:
+def _slowdown(differences: quantities.Differences, metric: str) -> float | None:
     whole = differences.get(metric)
     if whole is None or whole.log is None or whole.state is not State.CHANGED:
         return None
@@ -145,7 +144,7 @@ class Observed:
     revision: Evidence | None
     """None if one side has no measurement."""
     quantities: tuple[Evidence, ...]
-    rule: AxisRule | None
+    rule: factors.AxisRule | None
     cells: Evidence | None
     same_machine: bool
     """Whether some worker measured both sides."""
@@ -193,7 +192,7 @@ class Observed:
 
 def observe(question: Question) -> Observed:
     """Look at everything that the question brings."""
-    before, after = side(question.before), side(question.after)
+    before, after = quantities_of.side(question.before), quantities_of.side(question.after)
     differences = quantities.differences(before, after, question.effect)
     rule = factors.rule(question)
     workers = [{run.worker for run in part} for part in (question.before, question.after)]
@@ -216,10 +215,10 @@ def _revision(question: Question) -> Evidence | None:
     if not old or not new:
         return None
     if shared := sorted(old & new):
-        says = state("at_both_levels", revision=shared[0])
+        says = Statement.of("at_both_levels", revision=shared[0])
         return Evidence(Part.REVISION, shared[0], State.UNCHANGED, Strength.STRONG, says)
     name = f"{question.last_good}..{question.first_bad}"
-    says = state("revision_changed")
+    says = Statement.of("revision_changed")
     return Evidence(Part.REVISION, name, State.CHANGED, Strength.WEAK, says)
 
 

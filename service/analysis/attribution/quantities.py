@@ -12,7 +12,7 @@ from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Bottleneck
 from service.analysis.attribution.quantities_of import QuantityKind, Reading
 from service.analysis.attribution.types import Evidence, Measurement, Question
-from service.analysis.statement import Statement, state
+from service.analysis.statement import Statement
 from service.schemas.findings import Part, State, Strength
 
 CONFIDENCE = 0.99
@@ -199,7 +199,7 @@ def evidence(question: Question, differences: Differences) -> tuple[Evidence, ..
 
 def says_of(name: str, difference: Difference) -> Statement:
     """Half a sentence: ``data wait +41.0 %``, ``graph breaks 0 -> 3``, ``SM clock unchanged``."""
-    return state(
+    return Statement.of(
         f"quantity_{difference.state.value}",
         name=name,
         kind=difference.kind.value,
@@ -239,7 +239,7 @@ def _bottleneck(before: Sequence[Measurement], after: Sequence[Measurement]) -> 
     if len(sides[0]) == len(sides[1]) == 1 and sides[0] != sides[1]:
         old, new = sides[0].pop(), sides[1].pop()
         if old and new and not _same_but_finer(old, new):
-            says = state("limit_changed", before=old, after=new)
+            says = Statement.of("limit_changed", before=old, after=new)
             weak = State.CHANGED, Strength.WEAK
             yield Evidence(Part.PHASES, "bottleneck", *weak, says, old, new)
 
@@ -262,7 +262,7 @@ def _flagged(before: Sequence[Measurement], after: Sequence[Measurement]) -> Ite
         always = frozenset.intersection(*map(flags, side)) - frozenset.union(*map(flags, other))
         was = 1.0 if kind == "flag_went" else 0.0
         for name in sorted(always):
-            says = state(kind, flag=name, with_it=len(side), without=len(other))
+            says = Statement.of(kind, flag=name, with_it=len(side), without=len(other))
             changed = part_of(name), name, State.CHANGED, Strength.WEAK, says
             yield Evidence(*changed, was, 1.0 - was, unit="1", change=1.0 - 2.0 * was)
 

@@ -9,18 +9,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from benchmarks.contracts import Direction
-from service.analysis.detection import evidence, robust
-from service.analysis.detection.evidence import (
-    NEAR,
-    NoiseOf,
-    StepSides,
-    Sums,
-    telling_sides,
-    variance_of,
-)
+from service.analysis.detection import evidence, robust, support
 from service.analysis.detection.history import Scale
 from service.analysis.detection.segment_model import SHORTEST, THRESHOLD, Explanation
-from service.analysis.detection.support import NONE, Supports, facts
 
 POINTS_AFTER = 10
 """Nights that people are ready to wait for a small change."""
@@ -160,24 +151,24 @@ def described(
     scale: Scale,
     direction: Direction,
     threshold: float,
-    supports: Supports = NONE,
+    supports: support.Supports = support.NONE,
 ) -> list[ChangePoint]:
     """The changes of a stretch, in the units that people think in."""
-    sums, known = Sums(explained.y), facts(supports)
+    sums, known = evidence.Sums(explained.y), support.facts(supports)
     borders = [0, *explained.places, len(explained.y)]
     changes = []
     for at, (first, weight) in enumerate(explained.changes):
         early = _seen_early(sums, borders[at], first, borders[at + 2])
         place = first if first in known else early
         around = borders[at], place, borders[at + 2]
-        seen = telling_sides(sums, around, explained.noise, threshold)
+        seen = evidence.telling_sides(sums, around, explained.noise, threshold)
         drifted = explained.drifted(place - 0.5)
         step = place, weight
         changes.append(_change(step, sums, seen, explained.noise, scale, direction, drifted))
     return changes
 
 
-def _seen_early(sums: Sums, start: int, place: int, end: int) -> int:
+def _seen_early(sums: evidence.Sums, start: int, place: int, end: int) -> int:
     """Find the first point of a level: ``place``, or one later if the newest level is the shortest.
 
     Such a level may hold the last point of the old one to reach the fewest points allowed.
@@ -186,22 +177,22 @@ def _seen_early(sums: Sums, start: int, place: int, end: int) -> int:
     newest = end == len(sums.sums) - 1
     if not newest or end - place != SHORTEST:
         return place
-    old, new = sums.mean(max(start, place - NEAR), place), sums.mean(place + 1, end)
+    old, new = sums.mean(max(start, place - evidence.NEAR), place), sums.mean(place + 1, end)
     first = sums.mean(place, place + 1)
     return place + (abs(first - old) < abs(first - new))
 
 
 def _change(
     step: tuple[int, float],
-    sums: Sums,
-    seen: StepSides,
-    noise: NoiseOf,
+    sums: evidence.Sums,
+    seen: evidence.StepSides,
+    noise: evidence.NoiseOf,
     scale: Scale,
     direction: Direction,
     drifted: float,
 ) -> ChangePoint:
     place, weight = step
-    variance = variance_of(seen.rest, seen.points - 2, noise)
+    variance = evidence.variance_of(seen.rest, seen.points - 2, noise)
     of_means = variance * (1 / seen.left + 1 / seen.right) * noise.dependence
     error = TWO_SIDED_95 * math.sqrt(of_means)
     level = sums.first + sums.part(place - seen.left, place)[0] + drifted

@@ -14,7 +14,7 @@ from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.history import History, transform
 from service.analysis.detection.robust import Floats
 from service.analysis.detection.windows import Detection
-from service.analysis.statement import state
+from service.analysis.statement import Statement
 
 WIDTH = 8
 """Points on either side; medians of eight ignore three outliers."""
@@ -26,7 +26,8 @@ def detect(history: History, least_change: float = LEAST_CHANGE) -> Detection:
     """Analyse by a fixed ratio."""
     y, scale = transform(history.values)
     if len(y) < 2 * WIDTH:
-        return Detection((), None, (state("points_for_ratio", points=len(y), least=2 * WIDTH),))
+        says = Statement.of("points_for_ratio", points=len(y), least=2 * WIDTH)
+        return Detection((), None, (says,))
     medians = np.median(sliding_window_view(y, WIDTH), axis=1)
     differences = medians[WIDTH:] - medians[:-WIDTH]
     changes = []

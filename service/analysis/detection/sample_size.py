@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from service.analysis.detection.change import Noise, largest_scale_that_shows
-from service.analysis.statement import Statement, state
+from service.analysis.statement import Statement
 from service.analysis.variance import Spread
 
 TARGET = 0.01
@@ -45,17 +45,17 @@ def needed(
         target: the change that is to be seen.
     """
     if noise is None or math.isinf(noise.minimum_detectable_effect):
-        return Need(target, None, state("need_unknown"))
+        return Need(target, None, Statement.of("need_unknown"))
     seen = {"target": target, "points": POINTS}
-    enough = Need(target, replicates, state("need_met", **seen))
+    enough = Need(target, replicates, Statement.of("need_met", **seen))
     if noise.typical_size is not None:  # spreads are shares of each value, and say nothing of zero
-        blind = Need(target, None, state("need_beside_zeros", **seen))
+        blind = Need(target, None, Statement.of("need_beside_zeros", **seen))
         return enough if noise.minimum_detectable_effect <= target else blind
     largest = largest_scale_that_shows(target, noise, POINTS)
     if largest >= SURELY * noise.scale:
         return enough
     if spread is None or spread.process is None:
-        return Need(target, None, state("need_processes"))
+        return Need(target, None, Statement.of("need_processes"))
     # The night's part as small as it may be: what nobody is sure of is tried before it is refused.
     night = spread.parts.get("night")
     allowed = largest**2 - (night.low**2 if night else 0.0)
@@ -65,8 +65,9 @@ def needed(
 def _more(process: float, replicates: int, allowed: float, target: float) -> Need:
     """Find how many processes bring the variance of their mean down to ``allowed``."""
     if allowed <= 0:
-        return Need(target, None, state("need_impossible"))
+        return Need(target, None, Statement.of("need_impossible"))
     count = max(replicates + 1, math.ceil(process / allowed))
     if count > MOST:
-        return Need(target, None, state("need_many", count=count))
-    return Need(target, count, state("need_count", count=count, target=target, points=POINTS))
+        return Need(target, None, Statement.of("need_many", count=count))
+    says = Statement.of("need_count", count=count, target=target, points=POINTS)
+    return Need(target, count, says)

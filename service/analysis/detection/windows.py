@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from service.analysis.detection.change import ChangePoint, Noise, described, noise_in
+from service.analysis.detection import change
 from service.analysis.detection.history import History, Scale, transform
 from service.analysis.detection.segment_model import THRESHOLD
 from service.analysis.detection.support import NONE, Supports, within
 from service.analysis.detection.window import explain_window
-from service.analysis.statement import Statement, state
+from service.analysis.statement import Statement
 
 STRIDE, CONTEXT = 192, 96
 """Half a year of nights, and more context than evidence reaches (60 points)."""
@@ -30,13 +30,13 @@ LEAST_POINTS = 10
 class Detection:
     """The changes and the noise found in a history."""
 
-    change_points: tuple[ChangePoint, ...]
-    noise: Noise | None
+    change_points: tuple[change.ChangePoint, ...]
+    noise: change.Noise | None
     """None if there are too few points to tell."""
     warnings: tuple[Statement, ...] = ()
-    settled: tuple[tuple[ChangePoint, ...], ...] = ()
+    settled: tuple[tuple[change.ChangePoint, ...], ...] = ()
     """Change points of the windows that no appended point touches; pass them on to ``extend``."""
-    newest: tuple[ChangePoint, ...] = ()
+    newest: tuple[change.ChangePoint, ...] = ()
     """Those of the newest window, which more points may move."""
     points: int = 0
 
@@ -79,7 +79,7 @@ def resume(
     """
     count = first + len(tail.values)
     if count < LEAST_POINTS:
-        return Detection((), None, (state("few_points", points=count, least=LEAST_POINTS),))
+        return Detection((), None, (Statement.of("few_points", points=count, least=LEAST_POINTS),))
     windows = list(settled)
     while end_needed(len(windows)) < count:
         number = len(windows)
@@ -101,8 +101,8 @@ def end_needed(window: int) -> int:
     return (window + 1) * STRIDE + CONTEXT
 
 
-Changes = tuple[ChangePoint, ...]
-WindowAnalysis = tuple[Changes, Noise, tuple[Statement, ...]]
+Changes = tuple[change.ChangePoint, ...]
+WindowAnalysis = tuple[Changes, change.Noise, tuple[Statement, ...]]
 
 
 def _window_changes(
@@ -116,34 +116,34 @@ def _window_changes(
     groups = None if history.groups is None else history.groups[start - first : end - first]
     inside = within(supports, start, end)
     explained = explain_window(y, groups, threshold, inside)
-    changes = described(explained, scale, history.direction, threshold, inside)
+    changes = change.described(explained, scale, history.direction, threshold, inside)
     mine = tuple(
-        replace(change, index=change.index + start)
-        for change in changes
-        if change.index + start >= begin - SAME
+        replace(one, index=one.index + start)
+        for one in changes
+        if one.index + start >= begin - SAME
     )
-    noise = noise_in(explained, scale, history.group_names, threshold)
+    noise = change.noise_in(explained, scale, history.group_names, threshold)
     return mine, noise, _warnings(scale)
 
 
-def joined(windows: list[tuple[ChangePoint, ...]]) -> tuple[ChangePoint, ...]:
+def joined(windows: list[tuple[change.ChangePoint, ...]]) -> tuple[change.ChangePoint, ...]:
     """All windows' changes in order, each once: of two beside a border the stronger one."""
-    kept: list[ChangePoint] = []
+    kept: list[change.ChangePoint] = []
     for number, changes in enumerate(windows):
         border, earlier = number * STRIDE, len(kept)
-        for change in changes:
+        for one in changes:
             rival = kept[-1] if 0 < len(kept) == earlier else None  # of an earlier window
             beside = rival is not None and abs(rival.index - border) <= SAME
-            if rival and beside and change.index - rival.index <= SAME:
-                if change.evidence > rival.evidence:
-                    kept[-1] = change
+            if rival and beside and one.index - rival.index <= SAME:
+                if one.evidence > rival.evidence:
+                    kept[-1] = one
                     earlier -= 1
             else:
-                kept.append(change)
+                kept.append(one)
     return tuple(kept)
 
 
 def _warnings(scale: Scale) -> tuple[Statement, ...]:
     if scale.logarithmic:
         return ()
-    return (state("no_ratios", size=scale.size),)
+    return (Statement.of("no_ratios", size=scale.size),)

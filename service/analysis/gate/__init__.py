@@ -7,12 +7,13 @@ tells beforehand what to expect, and `order` which case is measured next.
 
 from service.analysis.gate.decision import Decision, decide, decide_cases, may_be_in_turn
 from service.analysis.gate.order import next_places
-from service.analysis.gate.pairs import CaseRecord, Measured, Pair, Trouble, side_of, software_of
+from service.analysis.gate.pairs import CaseRecord, Measured, Metric, Pair, Trouble, side_of
 
 __all__ = [
     "CaseRecord",
     "Decision",
     "Measured",
+    "Metric",
     "Pair",
     "Trouble",
     "decide",
@@ -20,5 +21,4 @@ __all__ = [
     "may_be_in_turn",
     "next_places",
     "side_of",
-    "software_of",
 ]

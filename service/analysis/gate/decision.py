@@ -6,32 +6,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import compress
 
-from service.analysis.gate import sentences
-from service.analysis.gate.futility import is_futile, reachable
-from service.analysis.gate.metrics import Levels, fails, findings, holds, loosening, worse_by
+from service.analysis.gate import futility, metrics, sentences
 from service.analysis.gate.noise import PairNoise
 from service.analysis.gate.pairs import CaseRecord, trouble_of
-from service.analysis.statement import Statement, state
-from service.schemas.gate import (
-    GOOD,
-    REGRESSIONS,
-    Answer,
-    CaseFinding,
-    CaseVerdict,
-    GateDecision,
-    MetricFinding,
-    Outcome,
-    Side,
-)
+from service.analysis.statement import Statement
+from service.schemas import gate
 from service.schemas.policy import Limit, Policy, Rule, Trade
 
 
 def decide_case(
-    record: CaseRecord, rule: Rule, levels: Levels, *, last: bool = False
-) -> CaseFinding[Statement]:
+    record: CaseRecord, rule: Rule, levels: metrics.Levels, *, last: bool = False
+) -> gate.CaseFinding[Statement]:
     """Decide on one case; ``last`` says that no pair will follow, whatever the pairs say."""
     pairs = record.whole[: levels.max_pairs]
-    by_metric = findings(pairs, levels, record.known, last=last)
+    by_metric = metrics.findings(pairs, levels, record.known, last=last)
     answers = tuple(answer_of(by_metric.get(limit.metric), limit) for limit in rule.limits)
     disturbed = record.disturbed >= levels.max_pairs
     answer = trouble_of(record) or _lacking(
@@ -46,59 +34,61 @@ def decide_case(
         answer = verdict, sentences.of_case(verdict, limit, rule, by_metric, record, reach)
     verdict, sentence = answer
     exhausted = last or disturbed or futile or len(pairs) >= levels.max_pairs
-    return CaseFinding(
+    return gate.CaseFinding(
         case_key=record.case_key,
         verdict=verdict,
-        answer=answers[0] if verdict in _ANSWERED else Answer.UNKNOWN,
-        settled=exhausted or verdict not in (CaseVerdict.UNCLEAR, CaseVerdict.NOT_WORSE),
+        answer=answers[0] if verdict in _ANSWERED else gate.Answer.UNKNOWN,
+        settled=exhausted or verdict not in (gate.CaseVerdict.UNCLEAR, gate.CaseVerdict.NOT_WORSE),
         pairs=len(pairs),
         sentence=sentence,
         metrics=_in_order(by_metric, rule),
     )
 
 
-_ANSWERED = GOOD | {CaseVerdict.WORSE, CaseVerdict.UNCLEAR}
+_ANSWERED = gate.GOOD | {gate.CaseVerdict.WORSE, gate.CaseVerdict.UNCLEAR}
 
 
 def _is_futile(
-    verdict: CaseVerdict,
+    verdict: gate.CaseVerdict,
     rule: Rule,
-    findings: Mapping[str, MetricFinding],
+    findings: Mapping[str, gate.MetricFinding],
     record: CaseRecord,
-    levels: Levels,
+    levels: metrics.Levels,
 ) -> bool:
     """Return True if no further pair will decide any of the limits that are open."""
-    if verdict is not CaseVerdict.UNCLEAR or rule.trades:
+    if verdict is not gate.CaseVerdict.UNCLEAR or rule.trades:
         return False
     open_ = [limit for limit in rule.limits if not _within(limit, (), findings)]
     return all(
         (finding := findings.get(limit.metric)) is not None
         and finding.consistent
-        and is_futile(worse_by(record.whole, limit.metric), limit, levels, _prior(finding, record))
+        and futility.is_futile(
+            metrics.worse_by(record.whole, limit.metric), limit, levels, _prior(finding, record)
+        )
         for limit in open_
     )
 
 
-def _reachable(finding: MetricFinding, record: CaseRecord, levels: Levels) -> float:
-    return reachable(finding.noise or 0.0, levels, _prior(finding, record))
+def _reachable(finding: gate.MetricFinding, record: CaseRecord, levels: metrics.Levels) -> float:
+    return futility.reachable(finding.noise or 0.0, levels, _prior(finding, record))
 
 
-def _prior(finding: MetricFinding, record: CaseRecord) -> PairNoise | None:
+def _prior(finding: gate.MetricFinding, record: CaseRecord) -> PairNoise | None:
     return record.known.prior(finding.metric, at_one_clock=finding.clock is not None)
 
 
 def _lacking(
     rule: Rule,
-    findings: Mapping[str, MetricFinding],
+    findings: Mapping[str, gate.MetricFinding],
     record: CaseRecord,
-    levels: Levels,
+    levels: metrics.Levels,
     *,
     last: bool,
-) -> tuple[CaseVerdict, Statement] | None:
+) -> tuple[gate.CaseVerdict, Statement] | None:
     """Give the verdict where too little was measured: too few pairs, or pairs without a metric."""
     pairs = len(record.whole)
     if last and record.disturbed and pairs < levels.min_pairs:
-        return CaseVerdict.DISTURBED, state(
+        return gate.CaseVerdict.DISTURBED, Statement.of(
             "device_disturbed",
             disturbed=record.disturbed,
             pairs=len(record.pairs),
@@ -106,122 +96,134 @@ def _lacking(
             kept=pairs,
         )
     if last and not pairs:
-        return CaseVerdict.MISSING, state("no_pair")
+        return gate.CaseVerdict.MISSING, Statement.of("no_pair")
     absent = [limit.metric for limit in rule.limits if limit.metric not in findings]
     if absent and pairs >= levels.min_pairs:
-        return CaseVerdict.MISSING, state("no_metric", metrics=tuple(absent))
+        return gate.CaseVerdict.MISSING, Statement.of("no_metric", metrics=tuple(absent))
     return None
 
 
 def _verdict(
-    rule: Rule, findings: Mapping[str, MetricFinding], answers: Sequence[Answer]
-) -> CaseVerdict:
+    rule: Rule, findings: Mapping[str, gate.MetricFinding], answers: Sequence[gate.Answer]
+) -> gate.CaseVerdict:
     """The verdict over all limits."""
     if any(_beyond(limit, rule.trades, findings) for limit in rule.limits):
-        return CaseVerdict.WORSE
+        return gate.CaseVerdict.WORSE
     open_ = [limit for limit in rule.limits if not _within(limit, rule.trades, findings)]
     if open_:
         untold = all(_untold(limit, rule.trades, findings) for limit in open_)
-        return CaseVerdict.MISSING if untold else CaseVerdict.UNCLEAR
+        return gate.CaseVerdict.MISSING if untold else gate.CaseVerdict.UNCLEAR
     changed = [
         findings[limit.metric].change
         for limit, answer in zip(rule.limits, answers, strict=True)
-        if answer is Answer.DIFFERENT
+        if answer is gate.Answer.DIFFERENT
     ]
     if min(changed, default=0.0) < 0:
-        return CaseVerdict.ALLOWED
-    if Answer.UNKNOWN in answers:
-        return CaseVerdict.NOT_WORSE
-    return CaseVerdict.BETTER if changed else CaseVerdict.SAME
+        return gate.CaseVerdict.ALLOWED
+    if gate.Answer.UNKNOWN in answers:
+        return gate.CaseVerdict.NOT_WORSE
+    return gate.CaseVerdict.BETTER if changed else gate.CaseVerdict.SAME
 
 
 def _behind(
-    verdict: CaseVerdict,
+    verdict: gate.CaseVerdict,
     rule: Rule,
-    findings: Mapping[str, MetricFinding],
-    answers: Sequence[Answer],
+    findings: Mapping[str, gate.MetricFinding],
+    answers: Sequence[gate.Answer],
 ) -> Limit:
     """The limit that a verdict comes from; of several that are broken or unclear, the worst."""
 
-    def made_it(limit: Limit, answer: Answer) -> bool:
+    def made_it(limit: Limit, answer: gate.Answer) -> bool:
         match verdict:
-            case CaseVerdict.WORSE:
+            case gate.CaseVerdict.WORSE:
                 return _beyond(limit, rule.trades, findings)
-            case CaseVerdict.UNCLEAR | CaseVerdict.MISSING:
+            case gate.CaseVerdict.UNCLEAR | gate.CaseVerdict.MISSING:
                 return not _within(limit, rule.trades, findings)
-            case CaseVerdict.NOT_WORSE:
-                return answer is Answer.UNKNOWN
-            case CaseVerdict.ALLOWED:
-                return answer is Answer.DIFFERENT and findings[limit.metric].change < 0
-            case CaseVerdict.BETTER:
-                return answer is Answer.DIFFERENT
+            case gate.CaseVerdict.NOT_WORSE:
+                return answer is gate.Answer.UNKNOWN
+            case gate.CaseVerdict.ALLOWED:
+                return answer is gate.Answer.DIFFERENT and findings[limit.metric].change < 0
+            case gate.CaseVerdict.BETTER:
+                return answer is gate.Answer.DIFFERENT
         return True
 
     both = zip(rule.limits, answers, strict=True)
     behind = [limit for limit, answer in both if made_it(limit, answer)]
-    if verdict in (CaseVerdict.WORSE, CaseVerdict.UNCLEAR):
+    if verdict in (gate.CaseVerdict.WORSE, gate.CaseVerdict.UNCLEAR):
         return min(behind, key=lambda limit: _room(limit, findings))
     return behind[0]
 
 
-def _room(limit: Limit, findings: Mapping[str, MetricFinding]) -> float:
+def _room(limit: Limit, findings: Mapping[str, gate.MetricFinding]) -> float:
     finding = findings.get(limit.metric)
     return 0.0 if finding is None else finding.low + limit.allowed
 
 
-def answer_of(finding: MetricFinding | None, limit: Limit) -> Answer:
+def answer_of(finding: gate.MetricFinding | None, limit: Limit) -> gate.Answer:
     """DIFFERENT if surely changed at all; SAME if that is open, and the change surely small.
 
     Whether a sure change is also allowed is another question: ``_within`` answers it.
     """
     if finding is None or not finding.consistent:
-        return Answer.UNKNOWN
+        return gate.Answer.UNKNOWN
     if finding.strict_high < 0 or finding.strict_low > 0:
-        return Answer.DIFFERENT
+        return gate.Answer.DIFFERENT
     inside = -limit.allowed < finding.low and finding.high < limit.allowed
-    return Answer.SAME if inside else Answer.UNKNOWN
+    return gate.Answer.SAME if inside else gate.Answer.UNKNOWN
 
 
-def _beyond(limit: Limit, trades: Sequence[Trade], findings: Mapping[str, MetricFinding]) -> bool:
+def _beyond(
+    limit: Limit, trades: Sequence[Trade], findings: Mapping[str, gate.MetricFinding]
+) -> bool:
     """Surely worse than allowed, also if every trade that may still hold does."""
     may = [limit.max_regression]
-    may += [t.max_regression for t in loosening(limit, trades) if not fails(t, findings)]
+    may += [
+        t.max_regression for t in metrics.loosening(limit, trades) if not metrics.fails(t, findings)
+    ]
     return _surely_worse(limit.metric, max(may), findings)
 
 
-def _within(limit: Limit, trades: Sequence[Trade], findings: Mapping[str, MetricFinding]) -> bool:
+def _within(
+    limit: Limit, trades: Sequence[Trade], findings: Mapping[str, gate.MetricFinding]
+) -> bool:
     """Surely no worse than allowed, counting only trades that surely hold."""
     finding = findings.get(limit.metric)
-    held = [t.max_regression for t in loosening(limit, trades) if holds(t, findings)]
+    held = [
+        t.max_regression for t in metrics.loosening(limit, trades) if metrics.holds(t, findings)
+    ]
     if not held and _surely_worse(limit.metric, limit.max_regression, findings):
         return False  # a margin is for what may be nothing
     return finding is not None and finding.consistent and finding.low > -max([limit.allowed, *held])
 
 
-def _untold(limit: Limit, trades: Sequence[Trade], findings: Mapping[str, MetricFinding]) -> bool:
+def _untold(
+    limit: Limit, trades: Sequence[Trade], findings: Mapping[str, gate.MetricFinding]
+) -> bool:
     """Allowed or not by a metric that is not measured: no further pair will tell."""
     finding = findings.get(limit.metric)
-    open_ = [t for t in loosening(limit, trades) if not fails(t, findings)]
+    open_ = [t for t in metrics.loosening(limit, trades) if not metrics.fails(t, findings)]
     if finding is None or not open_ or any(t.if_metric in findings for t in open_):
         return False
     worse = _surely_worse(limit.metric, limit.max_regression, findings)
     return worse and finding.low > -max(t.max_regression for t in open_)
 
 
-def _surely_worse(metric: str, allowed: float, findings: Mapping[str, MetricFinding]) -> bool:
+def _surely_worse(metric: str, allowed: float, findings: Mapping[str, gate.MetricFinding]) -> bool:
     finding = findings.get(metric)
     return finding is not None and finding.consistent and finding.strict_high < -allowed
 
 
-def _in_order(findings: Mapping[str, MetricFinding], rule: Rule) -> tuple[MetricFinding, ...]:
+def _in_order(
+    findings: Mapping[str, gate.MetricFinding], rule: Rule
+) -> tuple[gate.MetricFinding, ...]:
     first = [limit.metric for limit in rule.limits]
     first += [trade.if_metric for trade in rule.trades]
     place = {metric: at for at, metric in reversed(list(enumerate(first)))}
     return tuple(sorted(findings.values(), key=lambda one: place.get(one.metric, len(first))))
 
 
-Decision = GateDecision[Statement]
-Case = CaseFinding[Statement]
+Decision = gate.GateDecision[Statement]
+Case = gate.CaseFinding[Statement]
 
 
 def decide_cases(
@@ -232,11 +234,11 @@ def decide_cases(
     A case that was settled before the end stays as it is: what is left of the error may be spent
     on a last look only where the end had nothing to do with what the pairs said.
     """
-    levels = Levels.of(policy, [record.case_key for record in records])
+    levels = metrics.Levels.of(policy, [record.case_key for record in records])
     return tuple(_decided(record, policy, levels, last=last) for record in records)
 
 
-def _decided(record: CaseRecord, policy: Policy, levels: Levels, *, last: bool) -> Case:
+def _decided(record: CaseRecord, policy: Policy, levels: metrics.Levels, *, last: bool) -> Case:
     rule = policy.rule_of(record.case_key)
     case = decide_case(record, rule, levels)
     return decide_case(record, rule, levels, last=True) if last and not case.settled else case
@@ -253,7 +255,7 @@ def decide(
     """
     cases = decide_cases(records, policy, last=last)
     check = revisions[0] == revisions[1]
-    outcome = Outcome.INCONCLUSIVE if check else _outcome([case.verdict for case in cases])
+    outcome = gate.Outcome.INCONCLUSIVE if check else _outcome([case.verdict for case in cases])
     return Decision(
         outcome=outcome,
         sentence=_sentence(None if check else outcome, cases, revisions[0]),
@@ -266,40 +268,42 @@ def decide(
 
 def may_be_in_turn(record: CaseRecord, policy: Policy) -> bool:
     """Return True if a duet can decide the case, and none of its pairs had to be apart before."""
-    alone = any(process.alone for side in Side for process in record.side(side))
+    alone = any(process.alone for side in gate.Side for process in record.side(side))
     return policy.in_turn(record.case_key) and not alone
 
 
-def _outcome(verdicts: Sequence[CaseVerdict]) -> Outcome:
-    if any(verdict in REGRESSIONS for verdict in verdicts):
-        return Outcome.REGRESSION
-    compared = [verdict for verdict in verdicts if verdict is not CaseVerdict.UNSUPPORTED]
-    if compared and all(verdict in GOOD for verdict in compared):
-        return Outcome.PASS
-    return Outcome.INCONCLUSIVE
+def _outcome(verdicts: Sequence[gate.CaseVerdict]) -> gate.Outcome:
+    if any(verdict in gate.REGRESSIONS for verdict in verdicts):
+        return gate.Outcome.REGRESSION
+    compared = [verdict for verdict in verdicts if verdict is not gate.CaseVerdict.UNSUPPORTED]
+    if compared and all(verdict in gate.GOOD for verdict in compared):
+        return gate.Outcome.PASS
+    return gate.Outcome.INCONCLUSIVE
 
 
-def _sentence(outcome: Outcome | None, cases: Sequence[Case], baseline: str) -> Statement:
+def _sentence(outcome: gate.Outcome | None, cases: Sequence[Case], baseline: str) -> Statement:
     count = Counter(case.verdict for case in cases)
-    tally = state("tally", **{one.value: count[one] for one in CaseVerdict if count[one]})
+    tally = Statement.of(
+        "tally", **{one.value: count[one] for one in gate.CaseVerdict if count[one]}
+    )
     match outcome:
         case None:
-            return state("check", revision=baseline, tally=tally)
-        case Outcome.PASS:
-            return state("passed", tally=tally)
-        case Outcome.REGRESSION:
-            worst = next(case for case in cases if case.verdict in REGRESSIONS)
-            return state("regressed", tally=tally, case=worst.case_key, why=worst.sentence)
-        case Outcome.INCONCLUSIVE if cases:
-            good = GOOD | {CaseVerdict.UNSUPPORTED}
+            return Statement.of("check", revision=baseline, tally=tally)
+        case gate.Outcome.PASS:
+            return Statement.of("passed", tally=tally)
+        case gate.Outcome.REGRESSION:
+            worst = next(case for case in cases if case.verdict in gate.REGRESSIONS)
+            return Statement.of("regressed", tally=tally, case=worst.case_key, why=worst.sentence)
+        case gate.Outcome.INCONCLUSIVE if cases:
+            good = gate.GOOD | {gate.CaseVerdict.UNSUPPORTED}
             open_ = next((case for case in cases if case.verdict not in good), cases[0])
-            return state("undecided", tally=tally, case=open_.case_key, why=open_.sentence)
-    return state("no_case")
+            return Statement.of("undecided", tally=tally, case=open_.case_key, why=open_.sentence)
+    return Statement.of("no_case")
 
 
 def _idle_rules(records: Sequence[CaseRecord], policy: Policy) -> Iterator[Statement]:
     """Rules that limited nothing, once every case has been tried."""
-    sides = [[process for side in Side for process in record.side(side)] for record in records]
+    sides = [[process for side in gate.Side for process in record.side(side)] for record in records]
     if not all(sides):
         return
     # The key of a case that was not measured has the preset asked for, which may be "auto".
@@ -310,4 +314,4 @@ def _idle_rules(records: Sequence[CaseRecord], policy: Policy) -> Iterator[State
         for rule in policy.rules:
             if not any(one is rule for one in deciding):
                 kind = "rule_shadowed" if any(map(rule.fits, case_keys)) else "rule_fits_none"
-                yield state(kind, rule=rule.cases)
+                yield Statement.of(kind, rule=rule.cases)

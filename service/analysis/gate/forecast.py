@@ -19,7 +19,7 @@ from scipy.special import chdtri
 from service.analysis.gate.metrics import Levels
 from service.analysis.gate.noise import PairNoise
 from service.analysis.gate.sequential import Looks, Values, intervals
-from service.analysis.statement import Statement, state
+from service.analysis.statement import Statement
 from service.schemas.gate import CaseForecast, NoiseSource
 from service.schemas.policy import Limit, Policy
 
@@ -103,10 +103,10 @@ def _told(case: Expected, policy: Policy, levels: Levels, most: int) -> CaseFore
         known_by=case.noise and case.noise.known_by,
         most_pairs=most,
         change=change,
-        sentence=state("noise_unknown"),
+        sentence=Statement.of("noise_unknown"),
     )
     if most < levels.min_pairs:
-        short = state("budget_short", pairs=levels.min_pairs)
+        short = Statement.of("budget_short", pairs=levels.min_pairs)
         return known.model_copy(update={"chance": 0.0, "sentence": short})
     if case.noise is None:
         return known
@@ -114,7 +114,7 @@ def _told(case: Expected, policy: Policy, levels: Levels, most: int) -> CaseFore
     facts = {"chance": power.chance, "reachable": power.reachable, "change": change}
     spent_s = case.spent_s(power.pairs)
     kind = "within_reach" if power.chance >= POWER else "out_of_reach"
-    said = state(
+    said = Statement.of(
         kind, **facts, noise=case.noise.deviation, pairs=power.pairs, most=most, spent_s=spent_s,
         of_budget=most < levels.max_pairs,
     )  # fmt: skip

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
 from benchmarks.contracts import Direction
+from service.analysis.gate import one_clock
 from service.analysis.gate.noise import KnownNoise
-from service.analysis.gate.one_clock import AtOneClock, also_as_measured, at_one_clock
 from service.analysis.gate.pairs import Measured, Metric, Pair
 from service.analysis.gate.sequential import Estimate, estimate
 from service.schemas.gate import MetricFinding
@@ -115,13 +115,15 @@ def _finding(
     )
 
 
-def _at_one_clock(name: str, pairs: list[Pair], levels: Levels, *, last: bool) -> AtOneClock | None:
+def _at_one_clock(
+    name: str, pairs: list[Pair], levels: Levels, *, last: bool
+) -> one_clock.AtOneClock | None:
     """Compute the pairs' differences at one clock.
 
     None for metrics that are no times, and where the clock surely differs.
     """
     timed = name in _TIMES and all("step_time" in side.metrics for side in _sides(pairs))
-    told = at_one_clock(pairs) if timed else None
+    told = one_clock.at_one_clock(pairs) if timed else None
     if told is None:
         return None
     clock = _estimate(told.clocks, None, levels, levels.strict, last=last)
@@ -139,7 +141,7 @@ def _at_one_clock(name: str, pairs: list[Pair], levels: Levels, *, last: bool) -
 
 def _estimate(
     measured: Sequence[float],
-    at_one: AtOneClock | None,
+    at_one: one_clock.AtOneClock | None,
     levels: Levels,
     error: float,
     *,
@@ -160,7 +162,7 @@ def _estimate(
     )
     if found is None or at_one is None:
         return found
-    return also_as_measured(found, measured, measured_prior)
+    return one_clock.also_as_measured(found, measured, measured_prior)
 
 
 def _log_ratios(pairs: Sequence[Pair], name: str) -> list[float]:

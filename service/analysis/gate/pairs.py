@@ -11,12 +11,12 @@ from typing import Annotated
 
 from pydantic import Field, FiniteFloat
 
-from benchmarks.contracts import Contract, Direction, Line, Result, Sample, Status, line
+from benchmarks import contracts
 from benchmarks.contracts.pins import FACTS
 from benchmarks.diagnosis import disturbances
 from benchmarks.diagnosis.paired import ONE_AFTER_THE_OTHER
 from service.analysis.gate.noise import KnownNoise
-from service.analysis.statement import Statement, state
+from service.analysis.statement import Statement
 from service.schemas.gate import CaseVerdict, Side
 
 PositiveFiniteFloat = Annotated[FiniteFloat, Field(gt=0)]
@@ -42,36 +42,36 @@ class Trouble(StrEnum):
     """It has numbers, and its device was disturbed meanwhile: they count for nothing."""
 
 
-_NOT_ITS_FAULT = (Status.INFRA_ERROR, Status.CANCELLED)
+_NOT_ITS_FAULT = (contracts.Status.INFRA_ERROR, contracts.Status.CANCELLED)
 
 
-class Metric(Contract):
+class Metric(contracts.Contract):
     """One metric of one process."""
 
     value: FiniteFloat
-    unit: Line
-    direction: Direction
+    unit: contracts.Line
+    direction: contracts.Direction
 
 
-class Timed(Contract):
+class Timed(contracts.Contract):
     """One window of a side that was measured in turn with the other."""
 
     step_s: PositiveFiniteFloat
     sm_clock_hz: PositiveFiniteFloat | None = None
 
 
-class Measured(Contract):
+class Measured(contracts.Contract):
     """One process of one side of one case."""
 
     trouble: Trouble | None = None
-    reason: Line = ""
+    reason: contracts.Line = ""
     case_key: str = ""
     """As measured, the preset resolved; empty if nothing was."""
     metrics: dict[str, Metric] = Field(default_factory=dict)
-    device: Line = ""
+    device: contracts.Line = ""
     """UUID of the GPU, else the host's name."""
     comparability: dict[str, str] = Field(default_factory=dict)
-    software: Line = ""
+    software: contracts.Line = ""
     """Digest of the software facts: equal digests ran the same code."""
     packages: dict[str, str] = Field(default_factory=dict)
     """Versions of the packages that a revision may name."""
@@ -81,14 +81,14 @@ class Measured(Contract):
     """It was to be measured in turn with the other side, and could not be."""
 
     @classmethod
-    def of(cls, result: Result) -> Measured:
+    def of(cls, result: contracts.Result) -> Measured:
         """Take what matters out of a result."""
         trouble, reason = _trouble(result)
         facts = result.environment.facts
         return cls(
             trouble=trouble,
             reason=reason,
-            case_key=result.case.key if result.status is Status.OK else "",
+            case_key=result.case.key if result.status is contracts.Status.OK else "",
             metrics={} if trouble is Trouble.DISTURBED else _metrics(result),
             device=facts.get("hw.gpu.uuid") or facts.get("hw.host", ""),
             comparability=result.environment.comparability(),
@@ -104,12 +104,12 @@ class Measured(Contract):
         return cls(trouble=Trouble.MISSING, reason=reason)
 
 
-def side_of(result: Result, side: Side) -> Result:
+def side_of(result: contracts.Result, side: Side) -> contracts.Result:
     """Give one side's result out of that of its job, which may have measured both sides."""
     return result.baseline or result if side is Side.BASELINE else result
 
 
-class Pair(Contract):
+class Pair(contracts.Contract):
     """One process of each side, right after each other; a side is None until it has ended."""
 
     baseline: Measured | None = None
@@ -126,7 +126,7 @@ class Pair(Contract):
         return self.baseline, self.contender
 
 
-class CaseRecord(Contract):
+class CaseRecord(contracts.Contract):
     """All pairs of one case so far, in the order in which they were begun."""
 
     case_key: str
@@ -153,43 +153,46 @@ class CaseRecord(Contract):
         return sum(Trouble.DISTURBED in troubles for troubles in troubles_of_pairs)
 
 
-def _trouble(result: Result) -> tuple[Trouble | None, str]:
+def _trouble(result: contracts.Result) -> tuple[Trouble | None, str]:
     """Return why a result gives nothing to compare (None if it does), and a sentence about it."""
     flags = disturbances.every(result)
     wrong = any(flag == PARITY or flag.endswith(f".{PARITY}") for flag in flags)
     if wrong or result.status.value == PARITY:
         return Trouble.PARITY, result.reason
-    if result.status is Status.UNSUPPORTED:
+    if result.status is contracts.Status.UNSUPPORTED:
         return Trouble.UNSUPPORTED, result.reason
-    if result.status is Status.UNBUILDABLE:
+    if result.status is contracts.Status.UNBUILDABLE:
         return Trouble.UNBUILDABLE, result.reason
     disturbed = ", ".join(disturbances.disturbances(result))
-    if result.status is Status.OK:
-        return (Trouble.DISTURBED, line(disturbed)) if disturbed else (None, result.reason)
+    if result.status is contracts.Status.OK:
+        return (
+            (Trouble.DISTURBED, contracts.line(disturbed)) if disturbed else (None, result.reason)
+        )
     if disturbed:  # it may have lacked what somebody else held
-        return Trouble.MISSING, line(f"On a disturbed device ({disturbed}): {result.reason}")
+        why = f"On a disturbed device ({disturbed}): {result.reason}"
+        return Trouble.MISSING, contracts.line(why)
     missing = result.status in _NOT_ITS_FAULT
     return Trouble.MISSING if missing else Trouble.FAILED, result.reason
 
 
-def _metrics(result: Result) -> dict[str, Metric]:
-    if result.status is not Status.OK:
+def _metrics(result: contracts.Result) -> dict[str, Metric]:
+    if result.status is not contracts.Status.OK:
         return {}
     by_metric = {sample.metric: _metric(sample) for sample in result.samples}
     step, clock = by_metric.get("step_time"), by_metric.get("sm_clock")
     if step is not None and clock is not None and math.isfinite(step.value * clock.value):
         value = step.value * clock.value
-        by_metric[CYCLES] = Metric(value=value, unit="1", direction=Direction.LOWER)
+        by_metric[CYCLES] = Metric(value=value, unit="1", direction=contracts.Direction.LOWER)
     return by_metric
 
 
-def _turns(result: Result) -> tuple[Timed, ...]:
+def _turns(result: contracts.Result) -> tuple[Timed, ...]:
     return tuple(
         Timed(step_s=turn.step_s, sm_clock_hz=turn.sm_clock_hz or None) for turn in result.turns
     )
 
 
-def _metric(sample: Sample) -> Metric:
+def _metric(sample: contracts.Sample) -> Metric:
     # Divided first, so that huge values cannot overflow the sum.
     value = math.fsum(value / len(sample.values) for value in sample.values)
     return Metric(value=value, unit=sample.unit, direction=sample.direction)
@@ -234,9 +237,10 @@ def _same_code(before: list[Measured], after: list[Measured]) -> Obstacle | None
     if shared := {run.software for run in before} & {run.software for run in after} - {""}:
         ran = [process for process in (*before, *after) if process.software]
         everywhere = len({process.software for process in ran}) == len(shared)
-        return CaseVerdict.SAME_CODE, state("same_code" if everywhere else "same_code_in_some")
+        kind = "same_code" if everywhere else "same_code_in_some"
+        return CaseVerdict.SAME_CODE, Statement.of(kind)
     if any(not process.software for process in (*before, *after) if process.trouble is None):
-        return CaseVerdict.SAME_CODE, state("software_unknown")
+        return CaseVerdict.SAME_CODE, Statement.of("software_unknown")
     return None
 
 
@@ -292,9 +296,9 @@ def _missing(side: list[Measured], name: str) -> Obstacle | None:
 def _foreign(before: list[Measured], after: list[Measured]) -> Obstacle | None:
     good = [process for process in (*before, *after) if process.trouble is None]
     if len({process.device for process in good}) > 1:
-        return CaseVerdict.FOREIGN, state("several_devices")
+        return CaseVerdict.FOREIGN, Statement.of("several_devices")
     if any(process.comparability != good[0].comparability for process in good):
-        return CaseVerdict.FOREIGN, state("several_hardware")
+        return CaseVerdict.FOREIGN, Statement.of("several_hardware")
     return None
 
 
@@ -307,4 +311,4 @@ def _any_good(side: list[Measured]) -> bool:
 
 
 def _because(kind: str, process: Measured, **facts: str | int) -> Statement:
-    return state(kind, reason=process.reason.rstrip(), **facts)
+    return Statement.of(kind, reason=process.reason.rstrip(), **facts)

@@ -8,7 +8,7 @@ from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Direction
 from service.analysis.gate.metrics import fails, holds, loosening
 from service.analysis.gate.pairs import CYCLES, CaseRecord, Trouble
-from service.analysis.statement import Statement, state
+from service.analysis.statement import Statement
 from service.schemas.gate import CaseVerdict, MetricFinding, Side
 from service.schemas.policy import Limit, Rule, Trade
 
@@ -32,8 +32,8 @@ def of_case(
     finding = metrics.get(limit.metric)
     if finding is None:
         pairs = len(record.whole)
-        return state("too_few_pairs", pairs=pairs, accidents=tuple(_accidents(record)))
-    return state(
+        return Statement.of("too_few_pairs", pairs=pairs, accidents=tuple(_accidents(record)))
+    return Statement.of(
         "case",
         metric=finding.metric,
         changed=changed(finding),
@@ -45,7 +45,7 @@ def of_case(
 def changed(metric: MetricFinding) -> Statement:
     """A change as measured, with its interval, such as ``-2.1 % (-2.4 % to -1.8 %)``."""
     kind = "changed" if metric.direction is Direction.HIGHER else "changed_inversely"
-    return state(kind, by=metric.change, low=metric.low, high=metric.high)
+    return Statement.of(kind, by=metric.change, low=metric.low, high=metric.high)
 
 
 def _rest(
@@ -58,11 +58,11 @@ def _rest(
 ) -> Iterator[Statement]:
     """Yield what the change means, and why the verdict is not another."""
     if finding.clock is not None and abs(finding.clock) >= CLOCK_TOLD:
-        yield state("at_one_clock", clock=finding.clock)
+        yield Statement.of("at_one_clock", clock=finding.clock)
     if reach is None:
         yield from _meaning(verdict, limit, finding)
     else:
-        yield state("futile", noise=finding.noise, allowed=limit.allowed, reach=reach)
+        yield Statement.of("futile", noise=finding.noise, allowed=limit.allowed, reach=reach)
     if verdict is CaseVerdict.MISSING:
         yield _untold(limit, rule, metrics)
     if verdict is CaseVerdict.UNCLEAR:
@@ -79,19 +79,21 @@ def _rest(
 
 def _meaning(verdict: CaseVerdict, limit: Limit, finding: MetricFinding) -> Iterator[Statement]:
     if not finding.consistent:
-        yield state("pairs_disagree")
+        yield Statement.of("pairs_disagree")
     elif verdict is CaseVerdict.SAME:
-        yield state("surely_within", allowed=limit.allowed)
+        yield Statement.of("surely_within", allowed=limit.allowed)
     elif verdict is CaseVerdict.NOT_WORSE:
-        yield state("surely_no_worse", allowed=limit.allowed)
+        yield Statement.of("surely_no_worse", allowed=limit.allowed)
     elif verdict is CaseVerdict.UNCLEAR:
         yield _unclear(limit, finding)
 
 
 def _unclear(limit: Limit, finding: MetricFinding) -> Statement:
     if finding.strict_high < -limit.max_regression:
-        return state("surely_worse")  # and a trade may allow it
-    return state("likely_worse") if finding.high < 0 else state("too_wide", allowed=limit.allowed)
+        return Statement.of("surely_worse")  # and a trade may allow it
+    if finding.high < 0:
+        return Statement.of("likely_worse")
+    return Statement.of("too_wide", allowed=limit.allowed)
 
 
 def _cycles(finding: MetricFinding, cycles: MetricFinding) -> Statement:
@@ -103,10 +105,10 @@ def _cycles(finding: MetricFinding, cycles: MetricFinding) -> Statement:
     reach = max(-cycles.low, cycles.high)
     if cycles.consistent and cycles.low <= 0 <= cycles.high and reach < abs(finding.change) / 2:
         # Fewer cycles are better, so their change is signed the other way round.
-        return state(
+        return Statement.of(
             "clock_slower" if finding.change < 0 else "clock_faster", cycles=-cycles.change
         )
-    return state("cycles", changed=changed(cycles))
+    return Statement.of("cycles", changed=changed(cycles))
 
 
 def _untold(limit: Limit, rule: Rule, metrics: Mapping[str, MetricFinding]) -> Statement:
@@ -115,7 +117,7 @@ def _untold(limit: Limit, rule: Rule, metrics: Mapping[str, MetricFinding]) -> S
         for trade in loosening(limit, rule.trades)
         if trade.if_metric not in metrics
     ]
-    return state("allowed_only_if", gains=tuple(lacking))
+    return Statement.of("allowed_only_if", gains=tuple(lacking))
 
 
 def _of_trade(trade: Trade, metrics: Mapping[str, MetricFinding]) -> Iterator[Statement]:
@@ -125,21 +127,21 @@ def _of_trade(trade: Trade, metrics: Mapping[str, MetricFinding]) -> Iterator[St
     other = metrics.get(trade.if_metric)
     gain = _gain(trade, other)
     if other is None:
-        yield state("trade_unmeasured", gain=gain)
+        yield Statement.of("trade_unmeasured", gain=gain)
     elif holds(trade, metrics):
-        by = changed(other)
-        yield state("trade_allows", metric=other.metric, changed=by, allowed=trade.max_regression)
+        by, allowed = changed(other), trade.max_regression
+        yield Statement.of("trade_allows", metric=other.metric, changed=by, allowed=allowed)
     elif not other.consistent:
-        yield state("trade_disagrees", gain=gain)
+        yield Statement.of("trade_disagrees", gain=gain)
     else:
-        yield state("trade_open", gain=gain, changed=changed(other))
+        yield Statement.of("trade_open", gain=gain, changed=changed(other))
 
 
 def _gain(trade: Trade, other: MetricFinding | None) -> Statement:
     kind = "gain"
     if other is not None:
         kind = "gain_rose" if other.direction is Direction.HIGHER else "gain_fell"
-    return state(kind, metric=trade.if_metric, by=trade.if_better)
+    return Statement.of(kind, metric=trade.if_metric, by=trade.if_better)
 
 
 def _allowance(
@@ -147,28 +149,28 @@ def _allowance(
 ) -> Iterator[Statement]:
     """Say why a change that is surely for the worse may pass: its limit, or else a gain."""
     if finding.strict_high >= -limit.max_regression:
-        yield state("within_limit", allowed=limit.allowed)
+        yield Statement.of("within_limit", allowed=limit.allowed)
         return
     others = [metrics[trade.if_metric] for trade in rule.trades if trade.if_metric in metrics]
     gains = tuple(
-        state("metric_changed", metric=other.metric, changed=changed(other))
+        Statement.of("metric_changed", metric=other.metric, changed=changed(other))
         for other in others
         if other.low > 0
     )
     if gains:
-        yield state("allowed_for", gains=gains)
+        yield Statement.of("allowed_for", gains=gains)
 
 
 def _accidents(record: CaseRecord) -> Iterator[Statement]:
     """Name what was measured in another way than asked, or counts for nothing."""
     if any(process.alone for side in Side for process in record.side(side)):
-        yield state("one_after_the_other")
+        yield Statement.of("one_after_the_other")
     if record.disturbed:
-        yield state("pairs_left_out", pairs=record.disturbed, flags=disturbances(record))
+        yield Statement.of("pairs_left_out", pairs=record.disturbed, flags=disturbances(record))
     for side in Side:
         for process in record.side(side):
             if process.trouble not in (None, Trouble.DISTURBED):
-                yield state("gave_nothing", side=side.value, reason=process.reason)
+                yield Statement.of("gave_nothing", side=side.value, reason=process.reason)
 
 
 def disturbances(record: CaseRecord) -> str:

@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 from sqlalchemy import Select, and_, exists, func, or_, select
 from sqlalchemy.orm import Session
 
+from service import models
 from service.comparisons.bisection.ordered import start
 from service.comparisons.bisection.queries import may_begin
 from service.comparisons.bisection.subject import BisectionDecision
 from service.database.session import alone
 from service.errors import ServiceError
 from service.jobs import commit_ranges
-from service.models import BisectionRow, BisectionState, FindingRow, FindingSeries
 from service.schemas.bisections import BisectionRequest
 from service.schemas.findings import Cause, Certainty, FindingKind
 
@@ -61,11 +61,11 @@ def begin_unasked(session: Session, daily: int, now: datetime) -> str | None:
     return None
 
 
-def _candidates() -> Select[FindingRow]:
-    own = FindingRow
+def _candidates() -> Select[models.FindingRow]:
+    own = models.FindingRow
     size = (
-        select(func.max(func.abs(FindingSeries.effect)))
-        .where(FindingSeries.finding_id == own.id)
+        select(func.max(func.abs(models.FindingSeries.effect)))
+        .where(models.FindingSeries.finding_id == own.id)
         .scalar_subquery()
     )
     return (
@@ -79,7 +79,7 @@ def _candidates() -> Select[FindingRow]:
             own.certainty == Certainty.CONFIRMED,
             own.closed_at.is_(None),
             own.last_good.is_not(None),
-            ~exists().where(BisectionRow.finding_id == own.id),
+            ~exists().where(models.BisectionRow.finding_id == own.id),
         )
         .order_by(own.first_bad_at.desc(), size.desc(), own.id)
         .limit(LOOKED_AT)
@@ -89,12 +89,12 @@ def _candidates() -> Select[FindingRow]:
 def _spent_since(session: Session, since: datetime) -> int:
     """Count the processes of the automatic bisections begun since then; of those that run all that
     they may take."""
-    begun = select(BisectionRow).where(BisectionRow.created_at > since)
+    begun = select(models.BisectionRow).where(models.BisectionRow.created_at > since)
     return sum(_processes(row) for row in session.scalars(begun) if row.request["source"] == SOURCE)
 
 
-def _processes(row: BisectionRow) -> int:
-    if row.state == BisectionState.RUNNING:
+def _processes(row: models.BisectionRow) -> int:
+    if row.state == models.BisectionState.RUNNING:
         return BisectionRequest.model_validate(row.request).most_processes
     if row.decision is not None:
         return BisectionDecision.model_validate(row.decision).processes

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from datetime import datetime
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from benchmarks import contracts
-from benchmarks.catalog.metrics import METRICS
 from service import errors, models
 from service.comparisons import worker_choice
+from service.comparisons.bisection import find_subject
 from service.comparisons.bisection.probe_pairs import comparison_of
-from service.comparisons.bisection.subject import ChangeToExplain, Subject
 from service.comparisons.start import specs_of
-from service.database.session import found, new_id
+from service.database.session import new_id
 from service.jobs import commit_ranges
 from service.schemas import bisections as schemas
 from service.schemas.comparisons import ComparisonRequest
-from service.schemas.findings import FindingKind
-
-_EXPLAINED = (FindingKind.REGRESSION, FindingKind.IMPROVEMENT)
 
 
 def start(session: Session, request: schemas.BisectionRequest, now: datetime) -> str:
@@ -34,7 +28,7 @@ def start(session: Session, request: schemas.BisectionRequest, now: datetime) ->
         Impossible: a combination that cannot run.
     """
     request, listed = _with_commits(session, _owned(session, request), now)
-    subject = _of_finding(session, request) if request.finding else _of_case(request)
+    subject = find_subject.of_request(session, request)
     ends = comparison_of(request, subject, (len(request.commits) - 1, 0), 0, request.worker)
     if request.finding is not None and request.worker is None:
         worker = _who_measured(session, request.finding, ends, now)
@@ -79,7 +73,7 @@ def _with_commits(
     if request.commits:
         return request, True
     if request.ends is None:
-        finding = _bisectable(session, request.finding)
+        finding = find_subject.bisectable(session, request.finding)
         assert finding.last_good is not None
         ends = finding.last_good, finding.first_bad
     else:
@@ -118,63 +112,3 @@ def _who_measured(
     strangers = tuple(worker_choice.present(session, ends, now).keys() - set(known))
     here = ends.model_copy(update={"avoid": strangers})
     return worker_choice.choose(session, here, now) or next(iter(known), None)
-
-
-def _of_case(request: schemas.BisectionRequest) -> Subject:
-    assert request.case is not None
-    if request.metric not in METRICS:
-        raise errors.UnknownChoice(f"There is no metric {request.metric}: see GET /api/v1/catalog.")
-    return Subject(case=request.case, metric=request.metric, protocol=request.protocol)
-
-
-def _bisectable(session: Session, finding_id: str | None) -> models.FindingRow:
-    finding = found(session, models.FindingRow, finding_id)
-    about = models.FindingSeries.finding_id == finding.id
-    query = select(models.SeriesRow.source).join(models.FindingSeries).where(about)
-    if source := session.scalars(query.limit(1)).first():
-        raise errors.Invalid(
-            f"The finding is about what was imported from {source}: no worker here can measure it."
-        )
-    if finding.kind not in _EXPLAINED or finding.last_good is None:
-        raise errors.Invalid(
-            "Only a regression or an improvement with a last good revision can be bisected."
-        )
-    return finding
-
-
-def _of_finding(session: Session, request: schemas.BisectionRequest) -> Subject:
-    finding = _bisectable(session, request.finding)
-    ends = request.commits[0].revision, request.commits[-1].revision
-    if ends != (finding.last_good, finding.first_bad):
-        raise errors.Invalid(
-            f"The finding lies between {finding.last_good} and {finding.first_bad}: name the "
-            "commits from the first of these to the second."
-        )
-    return _of_series(session, finding, request)
-
-
-def _of_series(
-    session: Session, finding: models.FindingRow, request: schemas.BisectionRequest
-) -> Subject:
-    """What the finding's first series says, measured as its first bad result was."""
-    link = models.FindingSeries
-    query = (
-        select(link, models.SeriesRow, models.Job.spec)
-        .join(models.SeriesRow, models.SeriesRow.id == link.series_id)
-        .join(models.ResultRow, models.ResultRow.id == link.first_bad_result)
-        .join(models.Job, models.Job.id == models.ResultRow.job_id)
-        .where(link.finding_id == finding.id)
-        .order_by(link.place)
-    )
-    found = session.execute(query.limit(1)).first()
-    if found is None or min(found[0].before, found[0].after) <= 0:
-        raise errors.Invalid("The finding is about no series whose level can be compared.")
-    affected, series, spec = found
-    if math.isclose(affected.before, affected.after):
-        raise errors.Invalid("The finding's level before and after is the same by now.")
-    return Subject(
-        case=contracts.Case.model_validate(series.case),
-        metric=series.metric,
-        change=ChangeToExplain(before=affected.before, after=affected.after),
-        protocol=request.protocol or contracts.Protocol.model_validate(spec["protocol"]),
-    )

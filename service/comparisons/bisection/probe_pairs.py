@@ -9,16 +9,14 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from service import models
-from service.analysis import gate
-from service.analysis.bisection import Probe, Search
+from service.analysis import bisection, gate
 from service.analysis.gate.metrics import worse_by
 from service.analysis.gate.noise import STORED, PairNoise
 from service.comparisons.bisection.subject import AskedProbe, Subject
-from service.models.bisections import PROBES
 from service.schemas import comparisons as schemas
+from service.schemas import policy
 from service.schemas.bisections import BisectionRequest
 from service.schemas.gate import Side
-from service.schemas.policy import Limit, Policy, Rule
 
 WAITS_S = 86_400.0
 """Longest wait of a probe for its worker, then it counts as lost; and for a list of commits."""
@@ -79,7 +77,7 @@ def comparison_of(
         baseline=beside,
         contender=commit,
         case=subject.case,
-        policy=Policy(rules=(Rule(limits=(Limit(metric=subject.metric),)),)),
+        policy=policy.Policy(rules=(policy.Rule(limits=(policy.Limit(metric=subject.metric),)),)),
         budget_s=WAITS_S,
         requires=request.requires,
         worker=worker,
@@ -95,7 +93,7 @@ def comparison_of(
 def pairs_of(session: Session, row: models.BisectionRow) -> list[ProbedPair]:
     """Every probe of a bisection with what was measured, in the order of asking."""
     asked = [AskedProbe.model_validate(one) for one in row.probes]
-    of_it = models.ComparisonRow.source == f"{PROBES}{row.id}"
+    of_it = models.ComparisonRow.source == f"{models.PROBES}{row.id}"
     query = (
         select(models.ComparisonRow, models.ComparisonJob)
         .outerjoin(
@@ -125,12 +123,14 @@ def _with(
     return replace(after, pair=pair, job_id=job.job_id)
 
 
-def search_of(session: Session, row: models.BisectionRow, pairs: Sequence[ProbedPair]) -> Search:
+def search_of(
+    session: Session, row: models.BisectionRow, pairs: Sequence[ProbedPair]
+) -> bisection.Search:
     """Read what the pairs say, as the judgement takes it."""
     request = BisectionRequest.model_validate(row.request)
     subject = Subject.model_validate(row.subject)
     probes = tuple(_probes(pairs, subject))
-    return Search(
+    return bisection.Search(
         commits=len(request.commits) - 1,
         probes=probes,
         expected=None if subject.change is None else abs(subject.change.log),
@@ -140,12 +140,14 @@ def search_of(session: Session, row: models.BisectionRow, pairs: Sequence[Probed
     )
 
 
-def _probes(pairs: Sequence[ProbedPair], subject: Subject) -> Iterator[Probe]:
+def _probes(pairs: Sequence[ProbedPair], subject: Subject) -> Iterator[bisection.Probe]:
     usable = [one for one in pairs if _tells(one, subject)]
     differences = iter(worse_by([one.pair for one in usable], subject.metric) if usable else ())
     for number, one in enumerate(pairs):
         told = subject.sign * next(differences) if _tells(one, subject) else None
-        yield Probe(*one.places, told, None if told is not None else _unusable(pairs, number))
+        yield bisection.Probe(
+            *one.places, told, None if told is not None else _unusable(pairs, number)
+        )
 
 
 def _tells(one: ProbedPair, subject: Subject) -> bool:

@@ -19,7 +19,6 @@ from service.comparisons.bisection.subject import AskedProbe, BisectionDecision,
 from service.database.session import Database, found, rows
 from service.errors import ServiceError
 from service.history import revisions
-from service.models.bisections import PROBES
 from service.outbox import events
 from service.schemas.bisections import BisectionRequest, BisectionState, OtherCulprit
 from service.wording.bisected import noun_of
@@ -127,7 +126,7 @@ def _compare(
     subject = Subject.model_validate(row.subject)
     worker = next((one.worker for one in pairs if one.worker), request.worker)
     wanted = probe_pairs.comparison_of(
-        request, subject, places, len(pairs), worker, f"{PROBES}{row.id}"
+        request, subject, places, len(pairs), worker, f"{models.PROBES}{row.id}"
     )
     try:
         with session.begin_nested():

@@ -10,9 +10,8 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from service import models
-from service.analysis import gate
-from service.analysis.bisection import Judgement, Probe, Search, judged
-from service.comparisons.bisection.probe_pairs import ProbedPair, pairs_of, search_of
+from service.analysis import bisection, gate
+from service.comparisons.bisection import probe_pairs
 from service.comparisons.bisection.probed import load_row
 from service.comparisons.bisection.subject import BisectionDecision, Subject
 from service.database import paging
@@ -31,9 +30,9 @@ def load_bisection(session: Session, bisection_id: str) -> schemas.BisectionView
         NotFound: there is no such bisection.
     """
     row = load_row(session, bisection_id)
-    pairs = pairs_of(session, row)
-    search = search_of(session, row, [one for one in pairs if not one.under_way])
-    judgement = judged(search)
+    pairs = probe_pairs.pairs_of(session, row)
+    search = probe_pairs.search_of(session, row, [one for one in pairs if not one.under_way])
+    judgement = bisection.judged(search)
     request = schemas.BisectionRequest.model_validate(row.request)
     subject = Subject.model_validate(row.subject)
     commits = tuple(_commits(request, search, judgement))
@@ -90,7 +89,9 @@ def may_begin(
     return known is None or len(known) > 1
 
 
-def _summary(row: models.BisectionRow, judgement: Judgement | None) -> schemas.BisectionSummary:
+def _summary(
+    row: models.BisectionRow, judgement: bisection.Judgement | None
+) -> schemas.BisectionSummary:
     request = schemas.BisectionRequest.model_validate(row.request)
     subject, decided = Subject.model_validate(row.subject), _decision(row)
     running = row.state == schemas.BisectionState.RUNNING
@@ -126,7 +127,7 @@ def _decision(row: models.BisectionRow) -> BisectionDecision | None:
     return None if row.decision is None else BisectionDecision.model_validate(row.decision)
 
 
-def _named(decided: BisectionDecision | None, judgement: Judgement) -> dict[str, Any]:
+def _named(decided: BisectionDecision | None, judgement: bisection.Judgement) -> dict[str, Any]:
     """The fields of the view that name culprits: the outcome's, or those verified so far."""
     if decided is not None:
         return {name: getattr(decided, name) for name in ("first", "last", "share", "others")}
@@ -140,7 +141,7 @@ def _named(decided: BisectionDecision | None, judgement: Judgement) -> dict[str,
 
 
 def _commits(
-    request: schemas.BisectionRequest, search: Search, judgement: Judgement
+    request: schemas.BisectionRequest, search: bisection.Search, judgement: bisection.Judgement
 ) -> list[schemas.BisectedCommit]:
     count = len(request.commits) - 1
     shares = judgement.chances or (0.0,) * count
@@ -157,9 +158,9 @@ def _commits(
 
 
 def _probes(
-    pairs: Sequence[ProbedPair], search: Search, subject: Subject
+    pairs: Sequence[probe_pairs.ProbedPair], search: bisection.Search, subject: Subject
 ) -> Iterator[schemas.ProbeView]:
-    under_way = (Probe(*one.places) for one in pairs if one.under_way)
+    under_way = (bisection.Probe(*one.places) for one in pairs if one.under_way)
     told_of = (*search.probes, *under_way)
     for number, (one, told) in enumerate(zip(pairs, told_of, strict=True)):
         difference = None if told.difference is None else subject.worse_by(told.difference)
@@ -176,7 +177,7 @@ def _probes(
         )
 
 
-def _why(one: ProbedPair) -> str:
+def _why(one: probe_pairs.ProbedPair) -> str:
     if one.asked.reason:
         return one.asked.reason
     if one.culprit is None:
@@ -188,7 +189,7 @@ def _why(one: ProbedPair) -> str:
 
 def _next_words(
     row: models.BisectionRow,
-    judgement: Judgement,
+    judgement: bisection.Judgement,
     places: tuple[int, int] | None,
     commits: Sequence[schemas.BisectedCommit],
 ) -> str:
@@ -201,7 +202,7 @@ def _next_words(
 
 def _rolled(
     decided: BisectionDecision | None,
-    pairs: Sequence[ProbedPair],
+    pairs: Sequence[probe_pairs.ProbedPair],
     request: schemas.BisectionRequest,
     subject: Subject,
 ) -> str:
@@ -219,11 +220,11 @@ def _rolled(
     return ""
 
 
-def _probability(judgement: Judgement) -> float:
+def _probability(judgement: bisection.Judgement) -> float:
     return 0.0 if judgement.posterior is None else max(judgement.posterior.groups)
 
 
-def _note(pairs: Sequence[ProbedPair], judgement: Judgement) -> str:
+def _note(pairs: Sequence[probe_pairs.ProbedPair], judgement: bisection.Judgement) -> str:
     """What a pair waits for, or why nothing could be measured last, where that decides."""
     if waiting := next((one.reason for one in pairs if one.under_way), ""):
         return waiting

@@ -8,17 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.catalog.metrics import metric
-from service.dashboard.figures import frame
+from service.dashboard.figures import frame, segments
 from service.dashboard.figures.places import Places, View
-from service.dashboard.figures.segments import (
-    MARGIN,
-    MOST_LABELS,
-    Analysed,
-    EnvironmentMark,
-    annotation_marks,
-    drawn,
-    place_of,
-)
 from service.schemas.series import Series, SeriesPoint
 from service.wording import formats
 
@@ -34,10 +25,12 @@ LABEL_SHARE = 0.12
 """Of the width of a chart, that a label takes on a laptop's screen."""
 BEFORE = 30
 """Points shown before a change: what its old level was, and how steady."""
-ALL, UNANALYSED = View(), Analysed()
+ALL, UNANALYSED = View(), segments.Analysed()
 
 
-def history(series: Series, view: View = ALL, analysed: Analysed = UNANALYSED) -> frame.Figure:
+def history(
+    series: Series, view: View = ALL, analysed: segments.Analysed = UNANALYSED
+) -> frame.Figure:
     """Draw a series over its revisions: intervals, levels, and marks where something changed.
 
     What changed is its level, as analysis says, or its environment. Points that are not analysed
@@ -53,8 +46,8 @@ def history(series: Series, view: View = ALL, analysed: Analysed = UNANALYSED) -
     disturbed = [point for point in kept if point.disturbed and not point.excluded]
     marks, notes = _environment_marks(analysed.environments, points, place)
     order = place.full_names if view.x == "order" else ()
-    lines, signs = annotation_marks(analysed.annotations, points, order)
-    levels, labels = drawn(points, analysed, place, factor)
+    lines, signs = segments.annotation_marks(analysed.annotations, points, order)
+    levels, labels = segments.drawn(points, analysed, place, factor)
     title = f"{metric(series.metric).title}, {frame.literal(label)}"
     return {
         "data": [
@@ -70,16 +63,16 @@ def history(series: Series, view: View = ALL, analysed: Analysed = UNANALYSED) -
             annotations=[*notes, *signs, *labels],
             showlegend=False,
         )
-        | ({"margin": MARGIN} if labels else {}),
+        | ({"margin": segments.MARGIN} if labels else {}),
         "config": frame.CONFIG,
         "state": {"x": view.x, "zero": view.zero, "names": place.full_names, "factor": factor},
     }
 
 
-def before_after(series: Series, analysed: Analysed) -> frame.Figure:
+def before_after(series: Series, analysed: segments.Analysed) -> frame.Figure:
     """Draw the chosen step of ``analysed`` with the points before it, up to the newest."""
     chosen = next(step for step in analysed.steps if step.chosen)
-    begin = max(0, place_of(series.points, chosen) - BEFORE)
+    begin = max(0, segments.place_of(series.points, chosen) - BEFORE)
     return history(replace(series, points=series.points[begin:]), analysed=analysed)
 
 
@@ -117,14 +110,14 @@ def _interval_band(kept: Sequence[SeriesPoint], place: Places, factor: float) ->
 def _history_line(
     series: Series, kept: Sequence[SeriesPoint], place: Places, factor: float
 ) -> frame.Figure:
-    drawn = parted(kept)
+    gapped = parted(kept)
     line: frame.Figure = {
         "type": "scatter",
         "mode": "lines+markers",
         "name": metric(series.metric).title,
-        "x": [point and place.at(point) for point in drawn],
-        "y": [point and point.value * factor for point in drawn],
-        "customdata": [point and [point.result_id, _hover(series, point)] for point in drawn],
+        "x": [point and place.at(point) for point in gapped],
+        "y": [point and point.value * factor for point in gapped],
+        "customdata": [point and [point.result_id, _hover(series, point)] for point in gapped],
         "hovertemplate": "%{customdata[1]}<extra></extra>",
         "line": {"color": "var(--c1)", "width": 1.5},
         "marker": {"color": "var(--c1)", "size": 7 if len(kept) <= MOST_BARS else 4},
@@ -133,8 +126,8 @@ def _history_line(
         line["error_y"] = {
             "type": "data",
             "symmetric": False,
-            "array": [point and _reach(point.high, point.value, factor) for point in drawn],
-            "arrayminus": [point and _reach(point.low, point.value, factor) for point in drawn],
+            "array": [point and _reach(point.high, point.value, factor) for point in gapped],
+            "arrayminus": [point and _reach(point.low, point.value, factor) for point in gapped],
             "color": "var(--c1-soft)",
             "thickness": 1.5,
             "width": 3,
@@ -148,7 +141,7 @@ def _hollow(
     points: Sequence[SeriesPoint],
     place: Places,
     factor: float,
-    analysed: Analysed,
+    analysed: segments.Analysed,
 ) -> list[frame.Figure]:
     """Points that are not analysed: in their place, and apart from the line."""
     if not points:
@@ -205,7 +198,7 @@ def shortened(said: str, most: int = MOST_REASON) -> str:
 
 
 def _environment_marks(
-    marks: Sequence[EnvironmentMark], points: Sequence[SeriesPoint], place: Places
+    marks: Sequence[segments.EnvironmentMark], points: Sequence[SeriesPoint], place: Places
 ) -> tuple[list[frame.Figure], list[frame.Figure]]:
     """Mark environment changes, unless they are so many that marks would say nothing.
 
@@ -214,7 +207,7 @@ def _environment_marks(
     shown = [
         mark for mark in marks if {mark.before.revision, mark.after.revision} <= place.labels.keys()
     ]
-    if len(shown) > MOST_LABELS:
+    if len(shown) > segments.MOST_LABELS:
         return [], []
     xs = [place.between(mark.before, mark.after) for mark in shown]
     groups: list[list[int]] = []
@@ -233,6 +226,6 @@ def _environment_marks(
     return [frame.upright(x, "var(--mark)", 1.5, dash="dot") for x in xs], notes
 
 
-def _label_of(mark: EnvironmentMark, more: int) -> str:
+def _label_of(mark: segments.EnvironmentMark, more: int) -> str:
     text = shortened(mark.label, LONGEST_LABEL) + (f", {more} more" if more else "")
     return frame.literal(text)

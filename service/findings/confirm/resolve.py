@@ -12,9 +12,9 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
 from service import models
-from service.analysis import gate
 from service.analysis.detection.change import ChangePoint
-from service.analysis.statement import Statement, state
+from service.analysis.gate.pairs import software_of
+from service.analysis.statement import Statement
 from service.comparisons import load_comparison
 from service.database.session import Database, alone, now_of, rows
 from service.errors import ServiceError
@@ -99,7 +99,7 @@ class _Confirmation:
         """Ask again or end it; the ids of findings that this opened."""
         if _one_code(view):
             worker = view.worker or self.row.worker
-            self._ask(worker, state("one_code", worker=worker), apart=False)
+            self._ask(worker, Statement.of("one_code", worker=worker), apart=False)
             return []
         reading = reading_of(self.session, self.row, view, self.series.metric)
         if reading is None:
@@ -116,7 +116,8 @@ class _Confirmation:
         )
         if outcome.ask_suspect:
             suspect = self.row.worker
-            if self._ask(suspect, state("asked_as_well", worker=reading.worker, suspect=suspect)):
+            says = Statement.of("asked_as_well", worker=reading.worker, suspect=suspect)
+            if self._ask(suspect, says):
                 self.row.reading = reading.model_dump(mode="json")
                 self.session.flush()
             return []
@@ -164,7 +165,7 @@ class _Confirmation:
                 last_good=row.last_good,
                 first_bad=row.first_bad,
                 share=abs(self.suspicion.effect),
-                says=state(
+                says=Statement.of(
                     "worker_at_fault",
                     worker=row.worker,
                     share=abs(self.suspicion.effect),
@@ -318,11 +319,11 @@ def _other_code(session: Session, row: models.ConfirmationRow, comparison_id: st
         models.ComparisonJob.side == Side.CONTENDER,
     )
     ran = {(measured or {}).get("software", "") for measured in session.scalars(again)} - {""}
-    return not ran <= {gate.software_of(facts) for facts in session.scalars(first)}
+    return not ran <= {software_of(facts) for facts in session.scalars(first)}
 
 
 def _unresolved(kind: str, **facts: object) -> ConfirmationVerdict:
-    return ConfirmationVerdict(models.ConfirmationState.UNRESOLVED, state(kind, **facts))
+    return ConfirmationVerdict(models.ConfirmationState.UNRESOLVED, Statement.of(kind, **facts))
 
 
 def _end(

@@ -15,9 +15,8 @@ from sqlalchemy.orm import Session
 from benchmarks.catalog.metrics import metric as metric_of
 from benchmarks.catalog.metrics import reading_order
 from service import comparisons, models
-from service.analysis.statement import state
+from service.analysis.statement import Statement
 from service.comparisons import worker_choice
-from service.comparisons.worker_choice import LATELY
 from service.database.session import new_id, pairs
 from service.errors import ServiceError
 from service.findings import rules
@@ -30,7 +29,6 @@ from service.history.analysis import Histories
 from service.history.changes import ALIKE
 from service.history.queries import name_of
 from service.history.series_history import SeriesHistory
-from service.models.confirmations import CONFIRMATIONS
 from service.schemas.comparisons import ComparisonRequest
 from service.schemas.findings import FindingKind
 from service.schemas.gate import Side
@@ -177,7 +175,7 @@ def ask(
         protocol={**spec["protocol"], "trace": False},  # its own measurement's trace is enough
         timeout_s=spec["timeout_s"],
         duet=False,  # each side's result stands for itself beside those of the history
-        source=f"{CONFIRMATIONS}{row.id}",
+        source=f"{models.CONFIRMATIONS}{row.id}",
         project=series.project or None,
     )
     return comparisons.start(session, request, now).comparison_id
@@ -203,7 +201,7 @@ def _start(
         state=models.ConfirmationState.RUNNING,
         comparisons=[],
         reading=None,
-        says=state("being_measured").stored(),
+        says=Statement.of("being_measured").stored(),
         created_at=now,
         decided_at=None,
     )
@@ -307,7 +305,7 @@ def _workers(
     has = select(models.Point.worker).where(models.Point.series_id == suspicion.series.id)
     query = select(models.WorkerRow.name, models.WorkerRow.revisions).where(
         models.WorkerRow.name.in_(has),
-        models.WorkerRow.last_seen_at > now - LATELY,
+        models.WorkerRow.last_seen_at > now - worker_choice.LATELY,
         models.WorkerRow.drained_at.is_(None),
     )
     here = pairs(session, query.order_by(models.WorkerRow.name))

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from benchmarks.contracts import Contract
-from service.analysis.statement import Statement, state
+from service.analysis.statement import Statement
 from service.findings.bad_node_statistics import LEAST_CONTRAST
 from service.findings.suspicion import CLEARLY, Suspicion, Where
 from service.history.change_ends import LEAST_SHARE
@@ -101,9 +101,10 @@ def _without_comparison(suspicion: Suspicion, reading: RemeasuredValue) -> Confi
         return _unresolved("other_code_by_now", worker=worker, first_bad=suspicion.first_bad)
     where = suspicion.where(worker, reading.contender)
     if where is Where.NEW:
-        return ConfirmationVerdict(State.CONFIRMED, state("one_code_still", worker=worker))
+        return ConfirmationVerdict(State.CONFIRMED, Statement.of("one_code_still", worker=worker))
     if where is Where.OLD:
-        return ConfirmationVerdict(State.NOT_REPRODUCED, state("one_code_back", worker=worker))
+        says = Statement.of("one_code_back", worker=worker)
+        return ConfirmationVerdict(State.NOT_REPRODUCED, says)
     return _unresolved("one_code_between", worker=worker)
 
 
@@ -115,7 +116,7 @@ def _different(suspicion: Suspicion, reading: RemeasuredValue) -> ConfirmationVe
     if effect < LEAST_SHARE * abs(suspicion.effect):
         return _unresolved("differ_by_less", worker=worker)
     kind = "differ_elsewhere" if worker != suspicion.worker else "differ_again"
-    says = state(kind, worker=worker, pairs=reading.pairs, **_revisions(suspicion))
+    says = Statement.of(kind, worker=worker, pairs=reading.pairs, **_revisions(suspicion))
     return ConfirmationVerdict(State.CONFIRMED, says)
 
 
@@ -128,22 +129,22 @@ def _alike(
 ) -> ConfirmationVerdict:
     revisions, other = _revisions(suspicion), reading.worker != suspicion.worker
     if where is Where.OLD and other:
-        says = state("old_level_elsewhere", worker=reading.worker, **revisions)
+        says = Statement.of("old_level_elsewhere", worker=reading.worker, **revisions)
         return ConfirmationVerdict(State.RUNNING, says, ask_suspect=True)
     if where is Where.OLD:
-        return ConfirmationVerdict(State.NOT_REPRODUCED, state("old_level_again", **revisions))
+        says = Statement.of("old_level_again", **revisions)
+        return ConfirmationVerdict(State.NOT_REPRODUCED, says)
     if elsewhere is not None:
         workers = {"worker": suspicion.worker, "other": elsewhere.worker}
         if suspicion.worse and not drifts and _apart(suspicion, reading, elsewhere):
-            return ConfirmationVerdict(
-                State.BAD_NODE, state("new_level_here", **revisions, **workers)
-            )
-        says = state("nodes_differ", **revisions, **workers)
+            says = Statement.of("new_level_here", **revisions, **workers)
+            return ConfirmationVerdict(State.BAD_NODE, says)
+        says = Statement.of("nodes_differ", **revisions, **workers)
         return ConfirmationVerdict(State.NOT_REPRODUCED, says)
     kind, worker = (
         ("new_level_too", reading.worker) if other else ("new_level_now", suspicion.worker)
     )
-    return ConfirmationVerdict(State.ENVIRONMENT, state(kind, worker=worker, **revisions))
+    return ConfirmationVerdict(State.ENVIRONMENT, Statement.of(kind, worker=worker, **revisions))
 
 
 def _apart(suspicion: Suspicion, reading: RemeasuredValue, elsewhere: RemeasuredValue) -> bool:
@@ -160,7 +161,7 @@ def _apart(suspicion: Suspicion, reading: RemeasuredValue, elsewhere: Remeasured
 
 
 def _unresolved(kind: str, **facts: object) -> ConfirmationVerdict:
-    return ConfirmationVerdict(State.UNRESOLVED, state(kind, **facts))
+    return ConfirmationVerdict(State.UNRESOLVED, Statement.of(kind, **facts))
 
 
 def _revisions(suspicion: Suspicion) -> dict[str, str]:

@@ -9,11 +9,10 @@ from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES
+from service import models
 from service.database import paging
 from service.database.session import Database, alone, now_of
 from service.findings.nights import facts
-from service.models import ConfirmationRow, EventKind, Job, OutboxEvent, PendingAnalysis, Schedule
-from service.models.confirmations import ConfirmationState
 from service.outbox import events
 from service.schemas.costs import Price
 from service.schemas.nights import NightReport, NightSummary
@@ -23,7 +22,7 @@ LATEST = timedelta(hours=8)
 """After a night's first slot it is told, finished or not: by then somebody is at work."""
 _BACK = 3 * facts.DAY
 """How far back is looked: after a longer downtime no old night is told."""
-_REPORTED = (OutboxEvent.kind == EventKind.NIGHT_REPORTED,)
+_REPORTED = (models.OutboxEvent.kind == models.EventKind.NIGHT_REPORTED,)
 Night = tuple[str, date]
 """A project and a date."""
 
@@ -58,34 +57,35 @@ def _over(session: Session, now: datetime) -> Iterable[Night]:
 def _has_more(session: Session, night: Night, late: datetime) -> bool:
     """Say if a slot of a night is still to fire before it is late."""
     project, at = night
-    query = select(Schedule).where(
-        Schedule.project == project, Schedule.enabled.is_(True), Schedule.next_due_at < late
-    )
+    row = models.Schedule
+    soon = select(row).where(row.project == project, row.enabled.is_(True), row.next_due_at < late)
     return any(
-        row.next_due_at is not None and facts.local_date(row.next_due_at, row.timezone) == at
-        for row in session.scalars(query)
+        one.next_due_at is not None and facts.local_date(one.next_due_at, one.timezone) == at
+        for one in session.scalars(soon)
     )
 
 
 def _goes_on(session: Session, slots: Iterable[facts.Slot]) -> bool:
     """Say if cases of these slots are still to come, or what they showed is still looked at."""
     submissions = [slot.submission_id for slot in slots if slot.submission_id is not None]
-    open_jobs = exists().where(Job.submission_id.in_(submissions), Job.state.not_in(FINAL_STATES))
-    again = exists().where(ConfirmationRow.state == ConfirmationState.RUNNING)
-    waits = exists().where(PendingAnalysis.id.is_not(None))
+    job = models.Job
+    open_jobs = exists().where(job.submission_id.in_(submissions), job.state.not_in(FINAL_STATES))
+    again = exists().where(models.ConfirmationRow.state == models.ConfirmationState.RUNNING)
+    waits = exists().where(models.PendingAnalysis.id.is_not(None))
     return bool(session.scalar(select(open_jobs | again | waits)))
 
 
 def _is_told(session: Session, project: str, night: date) -> bool:
-    of_night = OutboxEvent.subject == night.isoformat(), OutboxEvent.project == project
-    told = select(OutboxEvent.id).where(*_REPORTED, *of_night).limit(1)
+    row = models.OutboxEvent
+    of_night = row.subject == night.isoformat(), row.project == project
+    told = select(row.id).where(*_REPORTED, *of_night).limit(1)
     return session.scalars(told).first() is not None
 
 
 def _tell(session: Session, report: NightReport, now: datetime) -> None:
     told = words.account(report)
     news = events.News(
-        EventKind.NIGHT_REPORTED,
+        models.EventKind.NIGHT_REPORTED,
         f"{told.title}: {told.headline}",
         words.text(told),
         report.night.isoformat(),
@@ -97,7 +97,7 @@ def _tell(session: Session, report: NightReport, now: datetime) -> None:
 
 def list_reported(session: Session, after: str | None, limit: int) -> paging.Page[NightSummary]:
     """Nights that were told, the newest first."""
-    page = paging.newest_first(session, OutboxEvent, OutboxEvent.id, _REPORTED, after, limit)
+    page = _newest(session, after, limit)
     return page.shown(
         NightSummary.of(row, night=date.fromisoformat(row.subject)) for row in page.items
     )
@@ -105,5 +105,10 @@ def list_reported(session: Session, after: str | None, limit: int) -> paging.Pag
 
 def reported(session: Session, limit: int) -> list[tuple[datetime, NightReport]]:
     """The newest reports as they were told, each with when."""
-    page = paging.newest_first(session, OutboxEvent, OutboxEvent.id, _REPORTED, None, limit)
+    page = _newest(session, None, limit)
     return [(row.at, NightReport.model_validate(row.details)) for row in page.items]
+
+
+def _newest(session: Session, after: str | None, limit: int) -> paging.Page[models.OutboxEvent]:
+    row = models.OutboxEvent
+    return paging.newest_first(session, row, row.id, _REPORTED, after, limit)

@@ -14,11 +14,10 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from benchmarks import contracts
 from service import findings, models
-from service.analysis.statement import read
+from service.analysis.statement import Statement
 from service.errors import NotFound
 from service.findings.nights.cost import cost_between
 from service.findings.queries import doubts_since
-from service.models import FindingRow, FindingState, Job, Point, ResultRow
 from service.schemas import nights
 from service.schemas.costs import Price
 from service.wording.statements import headline_of
@@ -120,8 +119,8 @@ def gather(
     ends = min([begins + DAY, *(slot.due_at for slot in near if slot.night > night)])
     submissions = [slot.submission_id for slot in own if slot.submission_id is not None]
     cases = _cases(session, submissions)
-    opened = _within(FindingRow.opened_at, begins, ends, project)
-    closed = _within(FindingRow.closed_at, begins, ends, project)
+    opened = _within(models.FindingRow.opened_at, begins, ends, project)
+    closed = _within(models.FindingRow.closed_at, begins, ends, project)
     return nights.NightReport(
         night=night,
         project=project,
@@ -131,7 +130,9 @@ def gather(
         schedules=sorted({slot.schedule for slot in own}),
         revisions=_revisions(session, submissions),
         changed=_findings(session, *opened),
-        recovered=_findings(session, *closed, FindingRow.state == FindingState.RESOLVED),
+        recovered=_findings(
+            session, *closed, models.FindingRow.state == models.FindingState.RESOLVED
+        ),
         expected_false=findings.expected_false_since(session, begins, *opened),
         doubted=len(doubts_since(session, begins, *opened)),
         unmeasured=_unmeasured(cases),
@@ -144,14 +145,14 @@ def gather(
 def _within(
     column: InstrumentedAttribute[Any], begins: datetime, ends: datetime, project: str | None
 ) -> list[ColumnElement[bool]]:
-    of_project = [] if project is None else [FindingRow.project == project]
+    of_project = [] if project is None else [models.FindingRow.project == project]
     return [column >= begins, column < ends, *of_project]
 
 
 def _findings(session: Session, *conditions: ColumnElement[bool]) -> list[nights.NightFinding]:
-    query = select(FindingRow).where(*conditions).order_by(FindingRow.id).limit(MOST)
+    query = select(models.FindingRow).where(*conditions).order_by(models.FindingRow.id).limit(MOST)
     return [
-        nights.NightFinding.of(row, headline=headline_of(read(row.says)))
+        nights.NightFinding.of(row, headline=headline_of(Statement.read(row.says)))
         for row in session.scalars(query)
     ]
 
@@ -168,12 +169,13 @@ def _why_not(slot: Slot) -> str:
 
 def _cases(session: Session, submissions: Sequence[str]) -> list[_Case]:
     """The cases of submissions, each with why it has no measurement."""
-    columns = Job.group_id, Job.case_key, Job.spec, Job.state, Job.reason
+    job, result = models.Job, models.ResultRow
+    columns = job.group_id, job.case_key, job.spec, job.state, job.reason
     query = (
-        select(*columns, ResultRow.status, ResultRow.reason)
-        .outerjoin(ResultRow, (ResultRow.job_id == Job.id) & ResultRow.counted)
-        .where(Job.submission_id.in_(submissions))
-        .order_by(Job.submission_id, Job.position, Job.replicate)
+        select(*columns, result.status, result.reason)
+        .outerjoin(result, (result.job_id == job.id) & result.counted)
+        .where(job.submission_id.in_(submissions))
+        .order_by(job.submission_id, job.position, job.replicate)
     )
     disturbed = _disturbed(session, submissions)
     jobs: dict[str, list[Any]] = defaultdict(list)
@@ -205,10 +207,10 @@ def _why(of_case: Sequence[Any]) -> str:
 def _disturbed(session: Session, submissions: Sequence[str]) -> dict[str, str]:
     """The reasons why measurements count for nothing, by the group of their case."""
     query = (
-        select(Job.group_id, Point.disturbed)
-        .join(ResultRow, ResultRow.job_id == Job.id)
-        .join(Point, Point.result_id == ResultRow.id)
-        .where(Job.submission_id.in_(submissions), Point.disturbed != "")
+        select(models.Job.group_id, models.Point.disturbed)
+        .join(models.ResultRow, models.ResultRow.job_id == models.Job.id)
+        .join(models.Point, models.Point.result_id == models.ResultRow.id)
+        .where(models.Job.submission_id.in_(submissions), models.Point.disturbed != "")
     )
     return {
         group: f"The device was disturbed ({flags}), so that it counts for nothing."

@@ -12,7 +12,6 @@ from service import models
 from service.comparisons.bisection.subject import AskedProbe, BisectionDecision, Subject
 from service.maintenance.verify.agreement import ROWS, names_moment
 from service.maintenance.verify.values import Breach
-from service.models.bisections import PROBES
 from service.schemas.bisections import BisectionRequest, BisectionState
 from service.schemas.comparisons import ComparisonState
 
@@ -71,7 +70,7 @@ def _probed(
     if asked and not row.listed:
         yield "It has probes, and its commits were not listed."
     own = models.ComparisonRow
-    query = select(own).where(own.source == f"{PROBES}{row.id}").order_by(own.id)
+    query = select(own).where(own.source == f"{models.PROBES}{row.id}").order_by(own.id)
     made = {one.id: one for one in session.scalars(query)}
     names = [commit.revision for commit in request.commits]
     for number, probe in enumerate(asked):

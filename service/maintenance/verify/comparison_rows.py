@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Case, Result, Status
+from benchmarks import contracts
 from benchmarks.diagnosis import disturbances
 from service import models
 from service.analysis import gate
@@ -24,7 +24,6 @@ from service.history.types import StoredResult
 from service.maintenance.verify import agreement
 from service.maintenance.verify.values import Breach
 from service.schemas import gate as schemas
-from service.schemas.comparisons import ComparisonRequest
 
 GATE = 10
 BATCH = 16
@@ -59,7 +58,7 @@ def _request_faults(row: models.ComparisonRow) -> Iterator[str]:
     if not agreement.names_moment(row.id, row.created_at):
         yield f"It was not made at {row.created_at}, as its name tells."
     try:
-        request = ComparisonRequest.model_validate(row.request)
+        request = row.parsed_request
     except ValidationError:
         yield "Its request cannot be read."
         return
@@ -178,7 +177,7 @@ def _misnoted(
         yield "has a note that is not what its result says"
 
 
-def _of_side(one: models.ComparisonJob, stored: StoredResult) -> Result:
+def _of_side(one: models.ComparisonJob, stored: StoredResult) -> contracts.Result:
     return gate.side_of(stored.result, schemas.Side(one.side))
 
 
@@ -207,7 +206,7 @@ def _breaches(session: Session, row: models.ComparisonRow) -> Iterator[Breach]:
         yield Breach(GATE, subject, "it passed, and rests on no attempt at all")
     for place, case in enumerate(row.cases):
         of_place = [one for one in tries if one.case_place == place]
-        name = Case.model_validate(case).key
+        name = contracts.Case.model_validate(case).key
         for sentence in _faults(session, of_place, rested_on):
             yield Breach(GATE, subject, f"it passed, and {sentence} for {name}")
 
@@ -232,7 +231,7 @@ def _faults(
             yield f"the result of job {one.job_id} is missing"
             continue
         result = _of_side(one, stored[one.job_id])
-        if result.status is not Status.OK:
+        if result.status is not contracts.Status.OK:
             yield f"job {one.job_id} ended {result.status.value}"
         elif names := ", ".join(disturbances.disturbances(result)):
             yield f"job {one.job_id} was measured on a disturbed device ({names})"
@@ -267,7 +266,7 @@ def _code(
 def _unsupported(one: models.ComparisonJob, stored: Mapping[str, StoredResult]) -> bool:
     if one.job_id not in stored:
         return False
-    return _of_side(one, stored[one.job_id]).status is Status.UNSUPPORTED
+    return _of_side(one, stored[one.job_id]).status is contracts.Status.UNSUPPORTED
 
 
 def _results(session: Session, job_ids: Sequence[str]) -> dict[str, StoredResult]:

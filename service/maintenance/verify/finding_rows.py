@@ -16,7 +16,6 @@ from service.analysis.detection.windows import joined
 from service.findings import ACTIONS, ACTIVE
 from service.maintenance.verify.agreement import ROWS, names_moment
 from service.maintenance.verify.values import Breach
-from service.models.confirmations import CONFIRMATIONS
 from service.schemas.findings import FindingKind
 
 
@@ -135,7 +134,7 @@ def every_suspicion(session: Session) -> Iterator[Breach]:
         if (row.state == models.ConfirmationState.RUNNING) != (row.decided_at is None):
             yield Breach(ROWS, subject, f"It is {row.state}, and its time says otherwise.")
         made = select(models.ComparisonRow.id).where(
-            models.ComparisonRow.source == f"{CONFIRMATIONS}{row.id}",
+            models.ComparisonRow.source == f"{models.CONFIRMATIONS}{row.id}",
             models.ComparisonRow.baseline == row.last_good,
             models.ComparisonRow.contender == row.first_bad,
         )

@@ -9,24 +9,23 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from service.models import EventKind, OutboxEvent
+from service import models
 from service.outbox import forge_comments, pull_request_news
 from service.outbox.events import noun_of
-from service.outbox.forge_comments import HeldComment
 from service.outbox.post import NotDelivered
+from service.outbox.sinks import sink
 from service.outbox.sinks.forge_api import ForgeApi, ForgeRefused
-from service.outbox.sinks.sink import Sending, Sink, web_address
 from service.schemas.pull_requests import ForgeKind, Repository
+from service.wording import pull_request
 from service.wording import pull_request as words
-from service.wording.pull_request import ShownGate
 
 _ABOUT_FINDINGS = frozenset(
     {
-        EventKind.FINDING_OPENED,
-        EventKind.FINDING_REOPENED,
-        EventKind.FINDING_RECOVERED,
-        EventKind.FINDING_WITHDRAWN,
-        EventKind.BISECTION_ENDED,
+        models.EventKind.FINDING_OPENED,
+        models.EventKind.FINDING_REOPENED,
+        models.EventKind.FINDING_RECOVERED,
+        models.EventKind.FINDING_WITHDRAWN,
+        models.EventKind.BISECTION_ENDED,
     }
 )
 
@@ -49,7 +48,7 @@ class Comment:
     """However the forge names authors."""
 
 
-class Forge(Sink):
+class Forge(sink.Sink):
     """A sink that writes on pull requests; a subclass knows one forge's API."""
 
     forge: ClassVar[ForgeKind]
@@ -59,16 +58,16 @@ class Forge(Sink):
     api: str
     repositories: Annotated[tuple[Repository, ...], Field(min_length=1, max_length=50)]
     """Those that it may write to."""
-    events: frozenset[EventKind] = frozenset(EventKind)
+    events: frozenset[models.EventKind] = frozenset(models.EventKind)
 
     @model_validator(mode="after")
     def _can_be_asked(self) -> Self:
-        web_address(self.api, private=self.private, field="api")
+        sink.web_address(self.api, private=self.private, field="api")
         if self.digest is not None or self.quiet is not None:
             raise ValueError("a forge follows what happens: leave digest and quiet out")
         return self
 
-    def hears(self, event: OutboxEvent) -> bool:
+    def hears(self, event: models.OutboxEvent) -> bool:
         """Return True for what happens to pull requests of its repositories, and for findings."""
         if event.pull_request:
             mine = self.place(event.pull_request) is not None
@@ -85,7 +84,7 @@ class Forge(Sink):
         known = next(same, None)  # forges ignore case
         return Place(known, int(number)) if known else None
 
-    def send(self, event: OutboxEvent, sending: Sending) -> None:
+    def send(self, event: models.OutboxEvent, sending: sink.Sending) -> None:
         """Write what is stored by now, whichever event tells of it."""
         match noun_of(event.kind):
             case "comparison":
@@ -98,7 +97,7 @@ class Forge(Sink):
                 for repository in self.repositories:
                     self.open(repository, sending.within_s).call("GET", self.probe(repository))
 
-    def _tell_of_gates(self, event: OutboxEvent, sending: Sending) -> None:
+    def _tell_of_gates(self, event: models.OutboxEvent, sending: sink.Sending) -> None:
         """Show the state of the gate at its commit, and all newest gates in the comment.
 
         What is stored is read while nobody else writes there, so that the last one to write has
@@ -119,14 +118,14 @@ class Forge(Sink):
                 said = words.gates_comment(pull_request_news.newest(gates))
                 self._write(api, held, place, f"gate {sending.address}", said)
 
-    def _answer(self, event: OutboxEvent, sending: Sending) -> None:
+    def _answer(self, event: models.OutboxEvent, sending: sink.Sending) -> None:
         place = self._placed(event)
         subject = f"command:{event.subject}"
         with forge_comments.held(sending.database, self.name, subject) as held:
             api = self.open(place.repository, sending.within_s)
             self._write(api, held, place, f"command {event.subject}", event.sentence)
 
-    def _tell_of_finding(self, event: OutboxEvent, sending: Sending) -> None:
+    def _tell_of_finding(self, event: models.OutboxEvent, sending: sink.Sending) -> None:
         """Comment on the merged pull request of a commit that made a finding.
 
         What was said is edited as the finding goes on. What is over is not said for the first time.
@@ -145,7 +144,9 @@ class Forge(Sink):
                 api = self.open(place.repository, sending.within_s)
                 self._write(api, held, place, subject, words.finding_comment(shown))
 
-    def _merged(self, held: HeldComment, commit: str, sending: Sending) -> Place | None:
+    def _merged(
+        self, held: forge_comments.HeldComment, commit: str, sending: sink.Sending
+    ) -> Place | None:
         """The merged pull request of a commit, in the first repository that has one."""
         if held.number:
             return Place(held.repository, held.number)
@@ -163,7 +164,7 @@ class Forge(Sink):
         return None
 
     def _write(
-        self, api: ForgeApi, held: HeldComment, place: Place, subject: str, said: str
+        self, api: ForgeApi, held: forge_comments.HeldComment, place: Place, subject: str, said: str
     ) -> None:
         """Edit the comment of a subject, or make it where there is none.
 
@@ -180,7 +181,7 @@ class Forge(Sink):
             comment_id = self.create(api, place, body)
         held.keep(place.repository, place.number, comment_id)
 
-    def _placed(self, event: OutboxEvent) -> Place:
+    def _placed(self, event: models.OutboxEvent) -> Place:
         if (place := self.place(event.pull_request)) is None:
             raise NotDelivered("The file of sinks does not name its repository.", final=True)
         return place
@@ -194,7 +195,7 @@ class Forge(Sink):
         """The path that tells of a repository, which a test reads."""
 
     @abstractmethod
-    def show_state(self, api: ForgeApi, place: Place, gate: ShownGate) -> None:
+    def show_state(self, api: ForgeApi, place: Place, gate: pull_request.ShownGate) -> None:
         """Show where a gate stands, at the newest commit of its pull request."""
 
     @abstractmethod

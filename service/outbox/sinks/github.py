@@ -15,14 +15,12 @@ from pydantic import Field, SecretStr, model_validator
 
 from service.models import OutboxEvent
 from service.outbox.post import NotDelivered
-from service.outbox.sinks import forge_api, sink
+from service.outbox.sinks import forge_api, hooks, sink
 from service.outbox.sinks.forge import Comment, Place, edited
-from service.outbox.sinks.forge_api import ForgeApi
-from service.outbox.sinks.hooks import HookedForge, Spoken
 from service.schemas.comparisons import ComparisonState
 from service.schemas.gate import Outcome
 from service.schemas.pull_requests import ForgeKind
-from service.wording.pull_request import ShownGate, description, gates_comment
+from service.wording import pull_request
 
 _VERSION = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
 _STATES: dict[Outcome | None, str] = {
@@ -42,7 +40,7 @@ _KEPT: dict[tuple[str, int, str], tuple[str, float]] = {}
 """Tokens of an App's installations and their ends (Unix time), by address, App and repository."""
 
 
-class GitHub(HookedForge):
+class GitHub(hooks.HookedForge):
     """Repositories of GitHub, as a person's or bot's token or as an App may write to them."""
 
     kind: Literal["github"]
@@ -88,7 +86,9 @@ class GitHub(HookedForge):
         """The repository's own path."""
         return f"repos/{repository}"
 
-    def show_state(self, api: forge_api.ForgeApi, place: Place, gate: ShownGate) -> None:
+    def show_state(
+        self, api: forge_api.ForgeApi, place: Place, gate: pull_request.ShownGate
+    ) -> None:
         """Set a commit status, or the App's check run."""
         if self.app is not None:
             self._check(api, place, gate)
@@ -97,19 +97,22 @@ class GitHub(HookedForge):
         document = {
             "state": "pending" if running else _STATES.get(gate.outcome, "error"),
             "context": f"throughline/{gate.name}",
-            "description": description(gate),
+            "description": pull_request.description(gate),
             "target_url": gate.link,
         }
         api.call("POST", f"repos/{place.repository}/statuses/{gate.head}", document)
 
-    def _check(self, api: forge_api.ForgeApi, place: Place, gate: ShownGate) -> None:
+    def _check(self, api: forge_api.ForgeApi, place: Place, gate: pull_request.ShownGate) -> None:
         name, head = f"throughline/{gate.name}", gate.head
         document: dict[str, Any] = {
             "name": name,
             "details_url": gate.link,
             "external_id": gate.id,
             "status": "in_progress" if gate.state is ComparisonState.RUNNING else "completed",
-            "output": {"title": description(gate), "summary": gates_comment([gate])},
+            "output": {
+                "title": pull_request.description(gate),
+                "summary": pull_request.gates_comment([gate]),
+            },
         }
         if gate.state is ComparisonState.CANCELLED:
             document["conclusion"] = "cancelled"
@@ -157,7 +160,7 @@ class GitHub(HookedForge):
         signed = "sha256=" + hmac.digest(key, body, hashlib.sha256).hex()
         return headers.get("x-hub-signature-256", ""), signed
 
-    def comment_in(self, headers: Mapping[str, str], hook: Any) -> Spoken | None:
+    def comment_in(self, headers: Mapping[str, str], hook: Any) -> hooks.Spoken | None:
         """Read an ``issue_comment``."""
         if headers.get("x-github-event") != "issue_comment" or hook["action"] != "created":
             return None
@@ -167,9 +170,11 @@ class GitHub(HookedForge):
         place = self.place(f"github:{hook['repository']['full_name']}#{issue['number']}")
         if place is None:
             return None
-        return Spoken(place, str(int(comment["id"])), comment["user"]["login"], comment["body"])
+        return hooks.Spoken(
+            place, str(int(comment["id"])), comment["user"]["login"], comment["body"]
+        )
 
-    def permits(self, api: forge_api.ForgeApi, spoken: Spoken) -> bool:
+    def permits(self, api: forge_api.ForgeApi, spoken: hooks.Spoken) -> bool:
         """Ask for the author's permission."""
         path = f"repos/{spoken.place.repository}/collaborators/{quote(spoken.author)}/permission"
         try:
@@ -188,7 +193,7 @@ class GitHub(HookedForge):
 
 
 def installation_token(
-    begin: Callable[[str], ForgeApi], app: int, key: SecretStr, repository: str
+    begin: Callable[[str], forge_api.ForgeApi], app: int, key: SecretStr, repository: str
 ) -> str:
     """The token of an App where it is installed; ``begin`` opens a conversation with a token.
 

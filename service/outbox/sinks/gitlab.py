@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal
 from urllib.parse import quote
 
+from service.outbox.sinks import hooks
 from service.outbox.sinks.forge import Comment, Place, edited
 from service.outbox.sinks.forge_api import ForgeApi, ForgeRefused
-from service.outbox.sinks.hooks import HookedForge, Spoken
 from service.outbox.sinks.sink import Kept
 from service.schemas.comparisons import ComparisonState
 from service.schemas.gate import Outcome
@@ -20,7 +20,7 @@ _DEVELOPER = 30
 """The least access level that may push."""
 
 
-class GitLab(HookedForge):
+class GitLab(hooks.HookedForge):
     """Projects of GitLab, named by their paths."""
 
     kind: Literal["gitlab"]
@@ -83,7 +83,7 @@ class GitLab(HookedForge):
         """``X-Gitlab-Token``, and the secret itself."""
         return headers.get("x-gitlab-token", ""), key.decode()
 
-    def comment_in(self, headers: Mapping[str, str], hook: Any) -> Spoken | None:  # noqa: ARG002
+    def comment_in(self, headers: Mapping[str, str], hook: Any) -> hooks.Spoken | None:  # noqa: ARG002
         """Read a ``Note Hook``."""
         if hook["object_kind"] != "note" or "merge_request" not in hook:
             return None
@@ -91,9 +91,9 @@ class GitLab(HookedForge):
         place = self.place(f"gitlab:{project}#{hook['merge_request']['iid']}")
         if place is None or note.get("action", "create") != "create":
             return None
-        return Spoken(place, str(int(note["id"])), str(int(hook["user"]["id"])), note["note"])
+        return hooks.Spoken(place, str(int(note["id"])), str(int(hook["user"]["id"])), note["note"])
 
-    def permits(self, api: ForgeApi, spoken: Spoken) -> bool:
+    def permits(self, api: ForgeApi, spoken: hooks.Spoken) -> bool:
         """Ask for the author's access level, inherited ones too."""
         path = f"{_project(spoken.place.repository)}/members/all/{spoken.author}"
         try:

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from benchmarks.contracts import Worded
+from service.errors import FileWrong
 from service.outbox.sinks.forge import Forge
 from service.outbox.sinks.gerrit import Gerrit
 from service.outbox.sinks.github import GitHub
@@ -29,7 +30,7 @@ AnySink = Annotated[Webhook | Slack | Mail | GitHub | GitLab | Gerrit, Field(dis
 """Every kind of sink; a new one is added here."""
 
 
-class SinksWrong(Exception):
+class SinksWrong(FileWrong):
     """The file of sinks cannot be used; the sentence holds no secret of it."""
 
 

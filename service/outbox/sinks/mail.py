@@ -21,10 +21,10 @@ from pydantic import Field, StringConstraints, model_validator
 
 from benchmarks.contracts import Worded
 from service.models import EventKind, OutboxEvent
+from service.outbox import events
 from service.outbox.addresses import AddressRefused, resolve
-from service.outbox.events import page_of, title_of
 from service.outbox.post import NotDelivered, readable
-from service.outbox.sinks.sink import Kept, Sending, Sink
+from service.outbox.sinks import sink
 from service.schemas.nights import NightReport
 from service.wording import night as words
 
@@ -38,7 +38,7 @@ MailAddress = Annotated[
 ]
 
 
-class Mail(Sink):
+class Mail(sink.Sink):
     """Some people; each event is one mail to all of them."""
 
     kind: Literal["mail"]
@@ -46,8 +46,8 @@ class Mail(Sink):
     port: Annotated[int, Field(ge=1, le=65_535)] = 587
     security: Literal["starttls", "tls", "none"] = "starttls"
     """``tls`` from the first byte, usually on port 465; ``none`` only where ``private``."""
-    user: Kept | None = None
-    password: Kept | None = None
+    user: sink.Kept | None = None
+    password: sink.Kept | None = None
     sender: MailAddress
     to: Annotated[tuple[MailAddress, ...], Field(min_length=1, max_length=100)]
 
@@ -59,7 +59,7 @@ class Mail(Sink):
             raise ValueError("user and password come together")
         return self
 
-    def send(self, event: OutboxEvent, sending: Sending) -> None:
+    def send(self, event: OutboxEvent, sending: sink.Sending) -> None:
         """Hand one mail to the server; its Message-ID is the event's id in every attempt."""
         mail = self.message(event, sending.address)
         try:
@@ -81,7 +81,7 @@ class Mail(Sink):
         A line break in a headline would begin a header of its own.
         """
         mail = EmailMessage(policy=SMTP)
-        subject = " ".join(f"{title_of(event)}: {event.headline}".split())
+        subject = " ".join(f"{events.title_of(event)}: {event.headline}".split())
         mail["Subject"] = "".join(filter(str.isprintable, subject))[:_SUBJECT]
         mail["From"] = Address("Throughline", addr_spec=self.sender)
         mail["To"] = [Address(addr_spec=one) for one in self.to]
@@ -157,7 +157,7 @@ def plain_letter(event: OutboxEvent, address: str) -> str:
     if event.kind == EventKind.NIGHT_REPORTED:
         return words.text(_account(details), address)
     if event.kind != EventKind.DIGEST:
-        return f"{event.headline}\n\n{event.sentence}\n\n{address}{page_of(event)}\n"
+        return f"{event.headline}\n\n{event.sentence}\n\n{address}{events.page_of(event)}\n"
     night = [words.text(_account(details["night"]), address)] if details["night"] else []
     listed = [
         f"{one['title']}: {one['headline']}\n{address}{one['path']}\n" for one in details["listed"]
@@ -171,7 +171,7 @@ def html_letter(event: OutboxEvent, address: str) -> str:
     if event.kind == EventKind.NIGHT_REPORTED:
         return words.as_html(_account(details), address)
     if event.kind != EventKind.DIGEST:
-        link = _link(f"{address}{page_of(event)}", "See it")
+        link = _link(f"{address}{events.page_of(event)}", "See it")
         sentence = escape(event.sentence).replace("\n", "<br>")
         return words.page(event.headline, f"<p>{sentence}</p>\n<p>{link}</p>\n")
     items = "".join(

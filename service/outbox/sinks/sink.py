@@ -25,8 +25,8 @@ from pydantic import (
 from benchmarks.contracts import Worded
 from service.database.session import Database
 from service.models import EventKind, OutboxEvent
+from service.outbox import hours
 from service.outbox.events import page_of
-from service.outbox.hours import TIME, quiet_until
 from service.schemas.bisections import BisectionOutcome
 from service.schemas.findings import FindingKind
 from service.schemas.gate import Outcome
@@ -95,7 +95,9 @@ class Sink(BaseModel, ABC):
     """Only changes of this size or more, as a share; what has no size is always heard."""
     quiet: (
         Annotated[
-            str, StringConstraints(pattern=f"^{TIME}-{TIME}$"), Worded("must be as 22:00-07:00")
+            str,
+            StringConstraints(pattern=f"^{hours.TIME}-{hours.TIME}$"),
+            Worded("must be as 22:00-07:00"),
         ]
         | None
     ) = None
@@ -113,7 +115,7 @@ class Sink(BaseModel, ABC):
     @field_validator("digest", mode="before")
     @classmethod
     def _is_a_time(cls, text: object) -> object:
-        if isinstance(text, str) and not re.fullmatch(TIME, text):
+        if isinstance(text, str) and not re.fullmatch(hours.TIME, text):
             raise ValueError("must be a time of day such as 07:30")
         return text
 
@@ -140,7 +142,11 @@ class Sink(BaseModel, ABC):
 
     def quiet_until(self, now: datetime) -> datetime | None:
         """The end of the quiet hours; None outside them."""
-        return None if self.quiet is None else quiet_until(self.quiet, self.zone, now)
+        return None if self.quiet is None else hours.quiet_until(self.quiet, self.zone, now)
+
+    def gathers_until(self, now: datetime) -> datetime | None:
+        """The time of the next digest; None if each event is sent by itself."""
+        return None if self.digest is None else hours.following(self.digest, self.zone, now)
 
     def hears(self, event: OutboxEvent) -> bool:
         """Return True if an event is to be sent here."""

@@ -24,7 +24,7 @@ from fastapi.routing import iter_route_contexts
 from sqlalchemy import select, update
 
 from benchmarks.contracts import JobSpec, Lease
-from service.analysis.statement import state
+from service.analysis.statement import Statement
 from service.auth.permissions import MAY, Permission, TokenKind
 from service.database.session import now_of
 from service.findings import pipeline
@@ -371,7 +371,7 @@ class World:
             new = {"project": PROJECTS["foreign"], "id": "a" * 32}
             copies = (
                 copy_of(series, **new),
-                copy_of(own, **new, says=state("remark", text=SECRET).stored()),
+                copy_of(own, **new, says=Statement.of("remark", text=SECRET).stored()),
             )
             session.add_all(copies)
             session.flush()

@@ -22,7 +22,7 @@ from sqlalchemy.orm import Session
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from service.api.router import noun
+from service.api.router import Noun
 from service.api.routes import ROUTES
 from service.app import create_app
 from service.auth import access_mode, signing_key, token_format, token_store
@@ -508,7 +508,7 @@ def test_a_route_that_declares_no_permission_cannot_be_made() -> None:
     def backdoor() -> None: ...
 
     with pytest.raises(Undeclared, match="backdoor does not say who may call it"):
-        noun("/backdoor", "backdoor").add_api_route("", backdoor)
+        Noun("/backdoor", "backdoor").add_api_route("", backdoor)
 
 
 def _included() -> BaseRoute:

@@ -15,7 +15,7 @@ from service.analysis.variance import Spread, Square
 from service.dashboard import (
     cases,
     labels,
-    rendering,
+    page_templates,
     series_pages,
 )
 from service.schemas.series import SeriesPoint
@@ -113,7 +113,7 @@ def test_a_speed_up_is_sure_only_with_intervals_over_processes_that_leave_out_on
 
 
 def test_a_speed_up_that_may_be_noise_is_grey_and_called_unclear() -> None:
-    parts = cast("Any", rendering._templates.get_template("_parts.html").module)
+    parts = cast("Any", page_templates.TEMPLATES.get_template("_parts.html").module)
     told = cases.Speedup(1.01, 0.98, 1.04, "r1", sure=False)
     shown = parts.speedup(told, "r2")
     assert 'class="muted"' in shown

@@ -23,7 +23,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import delete, event, select, update
 
 from service import findings
-from service.analysis.statement import state
+from service.analysis.statement import Statement
 from service.app import create_app
 from service.dashboard import finding_data, finding_labels, finding_pages
 from service.database.session import Database
@@ -233,7 +233,7 @@ def test_a_finding_leads_to_the_comparisons_that_confirmed_it(
         known = session.scalars(select(ConfirmationRow).where(running)).one()
         known.series_id, known.first_bad = long.SERIES, long.revision_of(30)
         known.state = ConfirmationState.CONFIRMED
-        known.says = state("refused", reason="They differ.").stored()
+        known.says = Statement.of("refused", reason="They differ.").stored()
         comparison = known.comparisons[0]
     text = read(acting, f"/findings/{ids.regression}")
     again = text[text.index('id="again"') :]
@@ -251,7 +251,7 @@ def test_a_finding_that_moved_leads_to_what_did_not_confirm_it_where_it_was(
         known.series_id, known.first_bad = long.SERIES, long.revision_of(33)
         known.first_bad_result = long.result_of(33)
         known.state = ConfirmationState.NOT_REPRODUCED
-        known.says = state("refused", reason="They do not differ.").stored()
+        known.says = Statement.of("refused", reason="They do not differ.").stored()
         row = session.get_one(FindingRow, ids.regression)
         row.measured = row.measured | {"not_reproduced": [long.result_of(33)]}
     assert "They do not differ." in read(acting, f"/findings/{ids.regression}")

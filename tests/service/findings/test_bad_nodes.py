@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
 from service import findings
-from service.analysis.statement import state
+from service.analysis.statement import Statement
 from service.database.session import Database
 from service.findings.bad_node_statistics import (
     NodeChange,
@@ -236,7 +236,7 @@ def test_a_node_that_was_slow_in_another_metric_only_is_well_again(session: Sess
             long.add(session, {number: float(wait)}, node, long.OTHER, place=2 + place)
         if number == 16:
             last_good, first_bad = long.revision_of(13), long.revision_of(14)
-            says = state("remark", text="slow disk")
+            says = Statement.of("remark", text="slow disk")
             change = NodeChange("b", last_good, first_bad, 0.4, says, series=(long.OTHER,))
             assert open_bad_node(session, change, row.comparability, long.START)
         long.look(session)

@@ -9,7 +9,7 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from service.analysis.detection.windows import Detection, detect
-from service.analysis.statement import state
+from service.analysis.statement import Statement
 from service.database.session import Database
 from service.errors import DatabaseUnavailable
 from service.findings import pipeline
@@ -111,7 +111,9 @@ def confirm(session: Session, at: int, after: float) -> None:
         state=ConfirmationState.CONFIRMED,
         comparisons=[],
         reading=None,
-        says=state("differ_again", worker="w", pairs=5, first_bad="b", last_good="a").stored(),
+        says=Statement.of(
+            "differ_again", worker="w", pairs=5, first_bad="b", last_good="a"
+        ).stored(),
         created_at=long.START,
         decided_at=long.START,
     )

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from service.app import create_app
-from service.auth.permissions import Permission, needs
+from service.auth.permissions import Permission
 from service.http.security_headers import ALWAYS, PAGE_POLICY
 from service.settings import Settings
 
@@ -72,7 +72,7 @@ def test_a_fault_of_the_service_is_guarded_too(client: TestClient) -> None:
 
     @app.get("/api/v1/broken")
     @app.get("/broken")
-    @needs(Permission.OPEN)
+    @Permission.OPEN.required
     def broken() -> None:
         raise RuntimeError
 

@@ -1,13 +1,13 @@
 """Headlines stay short, and name what moved."""
 
-from service.analysis.statement import Statement, state
+from service.analysis.statement import Statement
 from service.wording.headline import HEADLINE_WORDS, headline_words, short
 
 KEY = "nanogpt:full compile=default graphs=on optimizer=fused pinning=on precision=bf16 workers=4"
 
 
 def headline(moved: int, others: int) -> Statement:
-    cells = state(
+    cells = Statement.of(
         "cells",
         conditions=(),
         workload="nanogpt",
@@ -20,7 +20,7 @@ def headline(moved: int, others: int) -> Statement:
         hardware=(),
     )
     sizes = {"least": -0.01, "middle": -0.01, "most": -0.01}
-    return state(
+    return Statement.of(
         "regression", cells=cells, metric="throughput", unit="token/s", first_bad="r23", **sizes,
         alike=True, author="", title="", gradual=False,
     )  # fmt: skip
@@ -36,7 +36,7 @@ def test_a_case_of_many_settings_is_named_in_full() -> None:
 def test_a_scaling_efficiency_is_named_and_falls() -> None:
     told = headline(moved=1, others=0)
     facts = told.facts | {"metric": "scaling_efficiency", "unit": "1"}
-    said = headline_words(state("regression", **facts), verb=" is", subject="nanogpt")
+    said = headline_words(Statement.of("regression", **facts), verb=" is", subject="nanogpt")
     assert said.replace("\u00a0", " ") == "scaling efficiency of nanogpt is 1.0 % lower since r23"
 
 
@@ -47,7 +47,9 @@ def test_several_cases_of_many_settings_are_counted() -> None:
 def test_one_case_fails_and_several_listed_ones_fail() -> None:
     def said(others: int) -> str:
         cells = headline(moved=1, others=others).facts["cells"]
-        told = state("failure", cells=cells, status="crashed", first_bad="r23", author="", title="")
+        told = Statement.of(
+            "failure", cells=cells, status="crashed", first_bad="r23", author="", title=""
+        )
         return headline_words(told, verb="")
 
     assert said(0) == f"{KEY} crashes since r23"
