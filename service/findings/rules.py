@@ -106,6 +106,11 @@ class ReportedPlace:
         """Return True if what is reported explains all of a change at a point."""
         return self.holds(index, effect) and self._as_large_as(effect)
 
+    def leads_to(self, index: int, effect: float, points: int) -> bool:
+        """Return True if what is reported up to so many points earlier is as large as a change."""
+        same_way = (effect > 0) == (self.effect > 0)
+        return same_way and 0 <= index - self.at <= points and self._as_large_as(effect)
+
     def _as_large_as(self, effect: float) -> bool:
         return abs(effect) <= ALIKE * abs(self.effect)
 

@@ -19,7 +19,7 @@ from service.analysis.detection.change import ChangePoint
 from service.findings import causes, queries, rules
 from service.findings.gather_evidence import where_of
 from service.findings.shift import Shift, step_at
-from service.findings.suspicion import Suspicion
+from service.findings.suspicion import LEVEL_POINTS, Suspicion
 from service.findings.threshold_table import load_threshold
 from service.findings.thresholds import least_effect
 from service.history import changes, revisions
@@ -89,13 +89,17 @@ def is_reported(
     """Return True if a finding has the change of a series that a suspicion speaks of.
 
     What was measured ``beside`` each other lies between two revisions, and what is reported before
-    them is another change.
+    them is another change. Where both revisions were at the new level, it began earlier.
     """
     recent, effect = history.recent, suspicion.effect
     at = recent.index_of(suspicion.first_bad_at)
     places = queries.reported_places(session, [history])[history.series.id]
-    if at is None or not beside:
-        return at is not None and any(place.holds(at, effect) for place in places)
+    if at is None:
+        return False
+    if not beside:  # it lies among the points that tell the old level, or later
+        return any(
+            place.holds(at, effect) or place.leads_to(at, effect, LEVEL_POINTS) for place in places
+        )
     since = changes.after_last_good(recent, suspicion.last_good, at)
     since -= rules.misplaced_by(effect, history.analysis.noise)
     return any(
@@ -107,11 +111,11 @@ def is_explained(session: Session, series: SeriesName, rank: int, late: int = LA
     """Return True if the metric that moves this one changed in the same case near a place.
 
     ``rank`` is that of the place's revision. The change is reported by a finding, and this metric
-    may show it up to ``late`` revisions later.
+    may show it up to ``late`` revisions later; with few points, noise may place it as much earlier.
     """
     subject = metric(series.metric).follows
     return bool(subject) and any(
-        -rules.NEAR <= rank - revisions.rank(session, at, series.project) <= late + lasts
+        -LATE <= rank - revisions.rank(session, at, series.project) <= late + lasts
         for at, lasts in queries.places_of(session, series, subject)
     )
 

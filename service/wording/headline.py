@@ -40,14 +40,21 @@ _ADJECTIVES = {("compile", factors.ANY): "compiled", ("compile", None): "uncompi
 
 
 def short(headline: Statement) -> str:
-    """A headline in under twelve words: of a case with many settings, it leaves out since when.
+    """A headline in under twelve words: of a case with many settings, it leaves out since when, or
+    names only those that tell the case apart.
 
     Of several, it names their number where their settings are too many words.
     """
     facts: Mapping[str, Any] = headline.facts
     cells: Mapping[str, Any] = facts["cells"].facts
-    since = [True, False] if cells["case"] and not cells["others"] else [True]
-    for whole in (headline_words(headline, verb="", since=one) for one in since):
+    alone = bool(cells["case"]) and not cells["others"]
+    tellings = [("", True)]
+    if alone:
+        tellings.append(("", False))
+    if alone and cells["conditions"]:
+        tellings.append((subject_of(Statement("cells", {**cells, "case": ""})), True))
+    for subject, since in tellings:
+        whole = headline_words(headline, verb="", subject=subject, since=since)
         if len(whole.split()) < HEADLINE_WORDS:
             return whole
     count = formats.counted(cells["moved"] + cells["others"], "case")

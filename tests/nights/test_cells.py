@@ -2,7 +2,7 @@
 
 import pytest
 
-from trials.nights.cells import cases_of, named, numbered
+from trials.nights.cells import cases_of, named, named_alone, numbered
 from trials.nights.events import ANY, BF16, COMPILED, GPUS, Factor
 
 CASES = cases_of(43)
@@ -49,3 +49,19 @@ def test_all_cases_of_a_factor_are_its_cells(subject: str, factor: Factor) -> No
 )
 def test_exceptions_and_single_cases_name_no_factor(sentence: str) -> None:
     assert not named(sentence, CASES)
+
+
+@pytest.mark.parametrize(
+    ("headline", "key"),
+    [
+        ("resnet50 with compile=reduce-overhead runs out of memory since r34",
+         "resnet50:full compile=reduce-overhead decode=cache layout=channels_last optimizer=fused "
+         "pinning=on precision=bf16 workers=16"),
+        ("first step of fp16 resnet50 1.0 % longer since r34",
+         "resnet50:full layout=channels_last optimizer=fused precision=fp16 workers=4"),
+        ("bf16 resnet50 2.0 % slower since r34", ""),
+        ("resnet50:full workers=8 2.0 % slower since r34", ""),
+    ],
+)  # fmt: skip
+def test_a_headline_names_a_case_by_the_settings_that_it_alone_has(headline: str, key: str) -> None:
+    assert named_alone(headline, CASES) == key

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks.catalog import catalog
 from benchmarks.catalog.suites import suite
@@ -31,6 +31,20 @@ def numbered(cases: Sequence[Case]) -> Cells:
     return {cell: place for place, cell in enumerate(cells)}
 
 
+HEADLINE = re.compile(
+    r"(?:.+ of )?(?P<subject>\S.*?)(?: without input)? (?:[\d.]+\s|runs out|fails|ends|crashes|times)"
+)
+
+
+def named_alone(headline: str, cases: Sequence[Case]) -> str:
+    """Key of the only case that has all settings which a headline names; empty if several have."""
+    found = HEADLINE.match(headline)
+    if found is None or ":" in found["subject"]:
+        return ""
+    keys = {case.key for case in _chosen(found["subject"].partition(" on ")[0], cases)}
+    return keys.pop() if len(keys) == 1 else ""
+
+
 def named(sentence: str, cases: Sequence[Case]) -> frozenset[int]:
     """The cells of a factor all of whose cases a sentence says have moved, measured yet or not.
 
@@ -40,17 +54,19 @@ def named(sentence: str, cases: Sequence[Case]) -> frozenset[int]:
     if found is None or ":" in found["subject"]:
         return frozenset()
     factor, _, place = found["subject"].partition(" on ")
+    chosen = {case.key for case in _chosen(factor, cases)}
+    cells = numbered(cases).items()
+    return frozenset(at for (key, gpu), at in cells if key in chosen and gpu.endswith(place))
+
+
+def _chosen(factor: str, cases: Sequence[Case]) -> Iterator[Case]:
+    """Yield the cases of a subject such as ``compiled unet with workers=4``."""
     factor, _, settings = factor.partition(" with ")
     *adjectives, workload = factor.split()
     conditions = [*adjectives, *filter(None, re.split(", | and ", settings))]
-    chosen = {
-        case.key
-        for case in cases
-        if workload in ("training", case.workload)
-        and all(_holds(condition, case) for condition in conditions)
-    }
-    cells = numbered(cases).items()
-    return frozenset(at for (key, gpu), at in cells if key in chosen and gpu.endswith(place))
+    for case in cases:
+        if workload in ("training", case.workload) and all(_holds(c, case) for c in conditions):
+            yield case
 
 
 def _holds(condition: str, case: Case) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from benchmarks.contracts import Case
-from trials.nights.cells import cases_of, named
+from trials.nights.cells import cases_of, named, named_alone
 
 NEAR = 3
 """Nights by which a finding may misplace what it is about, and still be about it."""
@@ -85,6 +85,8 @@ class Judged:
     """Whether the same event was told before."""
     named: frozenset[int] = frozenset()
     """All cells of the factor that its sentence names, if that names all of one."""
+    case: str = ""
+    """Key of the only case with the settings that its headline names."""
 
     @property
     def metric(self) -> bool:
@@ -102,7 +104,9 @@ class Judged:
         truth, told = self._of(), self.told
         if truth.worker:
             return told.worker == truth.worker
-        words = all(word.lower() in told.headline.lower() for word in truth.says)
+        words = all(
+            word == self.case or word.lower() in told.headline.lower() for word in truth.says
+        )
         return words and (self.named == truth.cells or alike(told.cells, truth.cells))
 
     @property
@@ -148,8 +152,8 @@ def judged(
         if place is None:
             rows.append(Judged(finding, None))
             continue
-        whole = named(finding.sentence, cases)
-        rows.append(Judged(finding, truths[place], again=place in seen, named=whole))
+        whole, alone = named(finding.sentence, cases), named_alone(finding.headline, cases)
+        rows.append(Judged(finding, truths[place], place in seen, whole, alone))
         seen.add(place)
     return rows
 

@@ -72,6 +72,7 @@ def where(question: Question, rule: AxisRule | None) -> Statement:
     inside = covered
     if rule is not None and len(moved) > 1:
         covered, inside = rule.covered, rule.moved
+    if rule is not None and (len(moved) > 1 or _count_cases(rule.covered) == 1):
         conditions = tuple(_condition(one, rule) for one in rule.conditions)
     workloads = {cell.case.workload for cell in covered}
     hardware = {cell.hardware for cell in (*moved, *still)}

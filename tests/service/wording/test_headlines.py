@@ -6,13 +6,13 @@ from service.wording.headline import HEADLINE_WORDS, headline_words, short
 KEY = "nanogpt:full compile=default graphs=on optimizer=fused pinning=on precision=bf16 workers=4"
 
 
-def headline(moved: int, others: int) -> Statement:
+def headline(moved: int, others: int, *conditions: Statement, case: str = KEY) -> Statement:
     cells = Statement.of(
         "cells",
-        conditions=(),
+        conditions=conditions,
         workload="nanogpt",
         source="",
-        case=KEY,
+        case=case,
         moved=moved,
         covered=1,
         others=others,
@@ -31,6 +31,15 @@ def test_a_case_of_many_settings_is_named_in_full() -> None:
     assert said.startswith(KEY)
     assert said.endswith("% slower")
     assert len(said.split()) < HEADLINE_WORDS
+
+
+def test_a_case_of_too_many_settings_is_named_by_those_that_tell_it_apart() -> None:
+    graphs = Statement.of("condition", of="graphs", value="on")
+    fp16 = Statement.of("condition", of="precision", value="fp16")
+    key = KEY.replace("bf16", "fp16 prefetch=on attention=math")
+    said = short(headline(1, 0, fp16, graphs, case=key))
+    assert said.replace("\u00a0", " ") == "fp16 nanogpt with graphs=on 1.0 % slower since r23"
+    assert short(headline(1, 0, case=key)).startswith("nanogpt (1 case) "), "none tells it apart"
 
 
 def test_a_scaling_efficiency_is_named_and_falls() -> None:
