@@ -32,7 +32,8 @@ def numbered(cases: Sequence[Case]) -> Cells:
 
 
 HEADLINE = re.compile(
-    r"(?:.+ of )?(?P<subject>\S.*?)(?: without input)? (?:[\d.]+\s|runs out|fails|ends|crashes|times)"
+    r"(?:.+ of )?(?P<subject>\S.*?)(?: without input)? "
+    r"(?:[\d.]+\s|runs out|fails|ends|crashes|times)"
 )
 
 
