@@ -19,19 +19,19 @@ from sqlalchemy.orm import Session
 from service.database.failures import passes
 from service.database.paging import batched
 from service.database.session import Database, alone, now_of
-from service.findings import confirm, failing_cases, fastest_cases, slow_series
+from service.findings import confirm, failing_cases, fastest_cases, slow_series, update
 from service.findings.bad_nodes import Compared, compare_nodes, watch_nodes
 from service.findings.candidate_changes import candidates
 from service.findings.growth import grow, growing
 from service.findings.opening import open_findings
 from service.findings.queries import failing_by_series
 from service.findings.rules import AlreadyReported, Candidate
-from service.findings.threshold_table import load_threshold
-from service.findings.thresholds import least_effect
-from service.findings.update import follow, links_of
+from service.findings.threshold_table import list_thresholds
+from service.findings.thresholds import least_effect, threshold_of
 from service.history import analysis, pending, slow_workers
 from service.history.failing import failure_runs
 from service.history.series_history import SeriesHistory
+from service.schemas.thresholds import ThresholdView
 
 log = logging.getLogger(__name__)
 
@@ -101,10 +101,13 @@ def look(database: Database, daily: int = DAILY) -> Looked:
     if not due.notes:
         return Looked(0)
     news = []
-    for series_id in analysed:
-        series = _news(database, series_id, due.since[series_id], ill, daily)
-        if series and (series.believable or series.suspicious):
-            news.append(series)
+    for ids in batched(analysed, GROUP):
+        at_once = _follow_quiet(database, ids, ill)
+        for series_id in ids:
+            since, followed = due.since[series_id], at_once.get(series_id)
+            series = _news(database, series_id, since, ill, daily, followed)
+            if series and (series.believable or series.suspicious):
+                news.append(series)
     with database.reading() as session:
         compared = compare_nodes(session)
         likely = growing(analysis.Histories(session), analysed)
@@ -155,11 +158,14 @@ def _analyse_group(database: Database, group: Sequence[tuple[str, datetime]]) ->
     """Analyse some series and store all at once; the ids of those that could be analysed."""
     try:
         with database.reading() as session:
-            inputs = [analysis.read(session, series_id, since) for series_id, since in group]
+            stored = analysis.load_stored(session, [series_id for series_id, _ in group])
+            inputs = [analysis.read(session, one, since, stored[one]) for one, since in group]
         detections = [analysis.analyse(points) for points in inputs]
         with database.writing() as session:
+            now = now_of(session)
+            locked = analysis.lock(session, list(stored), now)
             for points, detection in zip(inputs, detections, strict=True):
-                analysis.store(session, points, detection, now_of(session))
+                analysis.store(session, points, detection, now, locked[points.tail.series_id])
     except Exception as error:
         if passes(error):  # the database, not the series
             raise
@@ -189,15 +195,35 @@ def _analyse(database: Database, series_id: str, since: datetime) -> bool:
     return True
 
 
+def _follow_quiet(
+    database: Database, series: Sequence[str], ill: slow_workers.SlowPeriods
+) -> dict[str, SeriesFindings]:
+    """Follow those of some series that no finding is about, all at once: nothing is written."""
+    try:
+        with database.reading() as session:
+            read, now = ReadAtOnce.of(session, series), now_of(session)
+            quiet = [series_id for series_id in series if not read.links[series_id]]
+            return {one: follow_series(session, one, ill, now, read) for one in quiet}
+    except Exception as error:
+        if passes(error):  # the next look does it all
+            raise
+        return {}  # one of them is at fault: apart, it holds no other up
+
+
 def _news(
-    database: Database, series_id: str, since: datetime, ill: slow_workers.SlowPeriods, daily: int
+    database: Database,
+    series_id: str,
+    since: datetime,
+    ill: slow_workers.SlowPeriods,
+    daily: int,
+    series: SeriesFindings | None,
 ) -> SeriesFindings | None:
-    """Bring one series' findings up to date, in a transaction of its own.
+    """Bring one series' findings up to date, unless they are, in a transaction of its own.
 
     One for all of them would keep everybody from writing to SQLite for as long as it takes.
     """
     try:
-        series = _follow(database, series_id, ill)
+        series = series or _follow(database, series_id, ill)
     except Exception as error:
         if passes(error):  # the next look does it all
             raise
@@ -221,17 +247,38 @@ def _follow(database: Database, series_id: str, ill: slow_workers.SlowPeriods) -
         return follow_series(session, series_id, ill, now_of(session))
 
 
+@dataclass(frozen=True, slots=True)
+class ReadAtOnce:
+    """What is read of some series before their findings are brought up to date."""
+
+    links: Mapping[str, Sequence[update.Link]]
+    histories: analysis.Histories
+    thresholds: Sequence[ThresholdView]
+
+    @classmethod
+    def of(cls, session: Session, series: Sequence[str]) -> ReadAtOnce:
+        """Read it; findings first, as others may open more meanwhile."""
+        links = update.links_by_series(session, series)
+        histories = analysis.Histories(session, stored=analysis.load_stored(session, series))
+        return cls(links, histories, list_thresholds(session))
+
+
 def follow_series(
-    session: Session, series_id: str, ill: slow_workers.SlowPeriods, now: datetime
+    session: Session,
+    series_id: str,
+    ill: slow_workers.SlowPeriods,
+    now: datetime,
+    read: ReadAtOnce | None = None,
 ) -> SeriesFindings:
     """Bring a series' findings up to date, and find what is believable in it.
 
     ``ill`` says when nodes were slow; their results of that time are put down to them.
     """
-    histories = analysis.Histories(session)
-    covered = follow(histories, series_id, ill, now)
+    read = read or ReadAtOnce.of(session, [series_id])
+    histories = read.histories
+    covered = update.follow(histories, series_id, read.links[series_id], ill, now)
     history = histories.of(series_id)
-    least = least_effect(load_threshold(session, history.series))
+    least = least_effect(threshold_of(read.thresholds, history.series))
     believable = tuple(
         replace(change, not_reproduced=confirm.not_reproduced(histories, change))
         for change in candidates(session, history, covered, ill, least)
@@ -240,7 +287,7 @@ def follow_series(
 
 
 def _about(session: Session, series_id: str) -> frozenset[str]:
-    return frozenset(row.id for _, row in links_of(session, series_id))
+    return frozenset(row.id for _, row in update.links_of(session, series_id))
 
 
 def _up_to_date(session: Session, series: SeriesFindings, now: datetime) -> SeriesFindings:

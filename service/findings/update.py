@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import takewhile
 from statistics import median
@@ -27,25 +27,40 @@ from service.schemas.findings import REFUTED, Certainty, FindingKind
 log = logging.getLogger(__name__)
 
 
-def links_of(session: Session, series_id: str) -> Sequence[tuple[FindingSeries, FindingRow]]:
+Link = tuple[FindingSeries, FindingRow]
+"""A finding about a series, and what it says of it."""
+
+
+def links_of(session: Session, series_id: str) -> Sequence[Link]:
     """Each finding about a series, and what it says of it."""
+    return links_by_series(session, [series_id])[series_id]
+
+
+def links_by_series(session: Session, series: Sequence[str]) -> Mapping[str, Sequence[Link]]:
+    """The same of some series, by their ids."""
     query = (
         select(FindingSeries, FindingRow)
         .join(FindingRow, FindingRow.id == FindingSeries.finding_id)
-        .where(FindingSeries.series_id == series_id)
+        .where(FindingSeries.series_id.in_(series))
         .order_by(FindingSeries.first_bad_at, FindingRow.id)
     )
-    return [(link, row) for link, row in session.execute(query)]
+    found: dict[str, list[Link]] = {series_id: [] for series_id in series}
+    for link, row in session.execute(query):
+        found[link.series_id].append((link, row))
+    return found
 
 
 def follow(
-    histories: Histories, series_id: str, ill: SlowPeriods, now: datetime
+    histories: Histories,
+    series_id: str,
+    links: Sequence[Link],
+    ill: SlowPeriods,
+    now: datetime,
 ) -> rules.AlreadyReported:
-    """Bring the findings of a series up to date; say what they cover of its changes.
+    """Bring the findings of a series, ``links``, up to date; say what they cover of its changes.
 
     What workers measured while they were slow, which ``ill`` says, ends nothing.
     """
-    links = links_of(histories.session, series_id)  # first: others may open more meanwhile
     history = histories.of(series_id)
     analysis, tail = history.analysis, history.recent
     changes = {change.id: change for change in analysis.changes}

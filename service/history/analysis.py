@@ -6,10 +6,12 @@ its place on. Either way the outcome is that of analysing the whole history.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import cast
+from types import MappingProxyType
+from typing import TypeVar, cast
 
 from sqlalchemy import Table, delete, select, tuple_
 from sqlalchemy.orm import Session
@@ -34,7 +36,7 @@ from service.history.series_history import (
     noise_of,
     without_worker_offset,
 )
-from service.models import AnalysisRow, Point, SeriesRow, SettledWindow
+from service.models import AnalysisRow, ChangeRow, Point, SeriesRow, SettledWindow
 
 _ANALYSES = cast(Table, AnalysisRow.__table__)
 _ORDER = (Point.revision_at, Point.revision, Point.measured_at, Point.result_id)
@@ -48,6 +50,8 @@ class AnalysisInput:
     tail: RecentPoints
     settled: tuple[tuple[ChangePoint, ...], ...]
     """Changes of the windows that stay as they are."""
+    unsettles: bool
+    """Whether windows were settled that may not stay."""
     known: tuple[ChangePoint, ...] | None
     """Changes of the window after those, if it is known already."""
     supports: Supports
@@ -56,14 +60,65 @@ class AnalysisInput:
     """Number of points in the last analysis, and its time; None before the first."""
 
 
-def read(session: Session, series_id: str, since: datetime) -> AnalysisInput:
+@dataclass(frozen=True, slots=True)
+class StoredSeries:
+    """The rows of a series, without its points."""
+
+    series: SeriesRow
+    analysis: AnalysisRow | None
+    settled: Sequence[SettledWindow]
+    shown: Sequence[ChangeRow]
+    """Changes that its analysis shows."""
+    is_confirmed: bool
+    """Whether a change of it was measured again and confirmed."""
+
+
+def load_stored(session: Session, series: Sequence[str]) -> dict[str, StoredSeries]:
+    """Load the rows of some series by id: a statement for each kind, however many series."""
+    analyses = select(AnalysisRow).where(AnalysisRow.series_id.in_(series))
+    windows = select(SettledWindow).where(SettledWindow.series_id.in_(series))
+    shown = select(ChangeRow).where(ChangeRow.series_id.in_(series), ChangeRow.present)
+    rows = session.scalars(select(SeriesRow).where(SeriesRow.id.in_(series))).all()
+    analysis = {row.series_id: row for row in session.scalars(analyses)}
+    settled = _by_series(session.scalars(windows.order_by(SettledWindow.number)))
+    present = _by_series(session.scalars(shown))
+    confirmed = changes.with_confirmed(session, series)
+    return {
+        row.id: StoredSeries(
+            row, analysis.get(row.id), settled[row.id], present[row.id], row.id in confirmed
+        )
+        for row in rows
+    }
+
+
+Owned = TypeVar("Owned", SettledWindow, ChangeRow)
+
+
+def _by_series(rows: Iterable[Owned]) -> Mapping[str, Sequence[Owned]]:
+    found: dict[str, list[Owned]] = defaultdict(list)
+    for row in rows:
+        found[row.series_id].append(row)
+    return found
+
+
+def read(
+    session: Session, series_id: str, since: datetime, stored: StoredSeries | None = None
+) -> AnalysisInput:
     """Read what analysing a series needs whose points changed from ``since`` on."""
-    row = session.get(AnalysisRow, series_id, populate_existing=True)
-    settled = _settled(session, series_id, before=since)
-    tail = _load(session, series_id, settled)
+    stored = stored or load_stored(session, [series_id])[series_id]
+    settled = [window for window in stored.settled if window.ends_at < since]
+    tail, row = _load(session, stored.series, settled), stored.analysis
     known = None if row is None else _complete(row, settled, tail, since)
     points = tuple(tuple(ChangePoint(**point) for point in window.changes) for window in settled)
-    return AnalysisInput(since, tail, points, known, changes.confirmed(session, tail), _stood(row))
+    return AnalysisInput(
+        since=since,
+        tail=tail,
+        settled=points,
+        unsettles=len(settled) < len(stored.settled),
+        known=known,
+        supports=changes.confirmed(session, tail) if stored.is_confirmed else {},
+        stood=_stood(row),
+    )
 
 
 def analyse(of: AnalysisInput) -> Detection:
@@ -79,7 +134,34 @@ def analyse(of: AnalysisInput) -> Detection:
     )
 
 
-def store(session: Session, of: AnalysisInput, detection: Detection, now: datetime) -> None:
+Locked = tuple[AnalysisRow, bool, Sequence[changes.StoredChange]]
+"""The analysis of a series, which nobody else may write meanwhile; whether it was made just now;
+and the stored changes of the series."""
+
+
+def lock(session: Session, series: Sequence[str], now: datetime) -> dict[str, Locked]:
+    """Lock the analyses of some series, in the order of their ids, and load their changes."""
+    rows = (
+        select(AnalysisRow)
+        .where(AnalysisRow.series_id.in_(series))
+        .order_by(AnalysisRow.series_id)
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    )
+    known = {row.series_id: (row, False) for row in session.scalars(rows)}
+    for series_id in sorted(set(series) - set(known)):
+        known[series_id] = _made(session, series_id, now)
+    stored = changes.load_stored(session, series)
+    return {series_id: (*known[series_id], stored[series_id]) for series_id in series}
+
+
+def store(
+    session: Session,
+    of: AnalysisInput,
+    detection: Detection,
+    now: datetime,
+    locked: Locked | None = None,
+) -> None:
     """Store what is said of a series, which ``detection`` says of what was read.
 
     Two services that analysed one series at the same time store one after the other; the second one
@@ -87,12 +169,13 @@ def store(session: Session, of: AnalysisInput, detection: Detection, now: dateti
     waits to be analysed anyway.
     """
     series_id = of.tail.series_id
-    row, is_new = _locked(session, series_id, now)
+    row, is_new, stored = locked or lock(session, [series_id], now)[series_id]
     if _stood(None if is_new else row) != of.stood:
         of = read(session, series_id, of.since)
         detection = analyse(of)
     tail = of.tail
-    _unsettle(session, series_id, of.since)
+    if of.unsettles:
+        _unsettle(session, series_id, of.since)
     _settle(session, tail, len(of.settled), detection)
     row.points = tail.first + len(tail.points)
     row.newest = [asdict(change) for change in detection.newest]
@@ -100,9 +183,8 @@ def store(session: Session, of: AnalysisInput, detection: Detection, now: dateti
     row.spread = spread_document(tail, detection.change_points)
     row.warnings = [warning.stored() for warning in detection.warnings]
     row.analysed_at = now
-    session.flush()
     settled = (change for window in of.settled for change in window)
-    changes.store(session, tail, detection, settled, now)
+    changes.store(session, tail, detection, settled, stored, now)
 
 
 def reset(session: Session, series_id: str) -> None:
@@ -117,13 +199,17 @@ def reset(session: Session, series_id: str) -> None:
 
 def load_analysis(session: Session, series_id: str) -> SeriesAnalysis:
     """Load the analysis of a series; one that was not analysed yet has an empty analysis."""
-    row = session.get(AnalysisRow, series_id)
+    return _analysis_of(load_stored(session, [series_id])[series_id])
+
+
+def _analysis_of(stored: StoredSeries) -> SeriesAnalysis:
+    row = stored.analysis
     if row is None:
-        return SeriesAnalysis(series_id, 0, (), None, (), None)
+        return SeriesAnalysis(stored.series.id, 0, (), None, (), None)
     return SeriesAnalysis(
-        series_id=series_id,
+        series_id=row.series_id,
         points=row.points,
-        changes=changes.present(session, series_id),
+        changes=changes.in_order(stored.shown),
         noise=noise_of(row.noise),
         warnings=tuple(map(Statement.read, row.warnings)),
         analysed_at=row.analysed_at,
@@ -132,37 +218,47 @@ def load_analysis(session: Session, series_id: str) -> SeriesAnalysis:
 
 def load_recent_points(session: Session, series_id: str) -> RecentPoints:
     """Load the points that the newest analysis rests on: at most some three hundred."""
-    return _load(session, series_id, _settled(session, series_id))
+    stored = load_stored(session, [series_id])[series_id]
+    return _load(session, stored.series, stored.settled)
 
 
 class Histories:
     """Reads the history of each series once, for one transaction."""
 
-    def __init__(self, session: Session, read: Iterable[SeriesHistory] = ()) -> None:
+    def __init__(
+        self,
+        session: Session,
+        read: Iterable[SeriesHistory] = (),
+        stored: Mapping[str, StoredSeries] = MappingProxyType({}),
+    ) -> None:
         self.session = session
         self._read = {history.series.id: history for history in read}
+        self._stored = stored
 
     def of(self, series_id: str) -> SeriesHistory:
         """Give the history of a series."""
         if series_id not in self._read:
-            self._read[series_id] = load_history(self.session, series_id)
+            stored = self._stored.get(series_id)
+            self._read[series_id] = load_history(self.session, series_id, stored)
         return self._read[series_id]
 
 
-def load_history(session: Session, series_id: str) -> SeriesHistory:
+def load_history(
+    session: Session, series_id: str, stored: StoredSeries | None = None
+) -> SeriesHistory:
     """Read the analysis of a series and its newest points."""
-    analysis = load_analysis(session, series_id)
-    recent = load_recent_points(session, series_id)
+    stored = stored or load_stored(session, [series_id])[series_id]
+    analysis, recent = _analysis_of(stored), _load(session, stored.series, stored.settled)
     values = without_worker_offset(recent, analysis.machine_offsets)
-    return SeriesHistory(name_of(session.get_one(SeriesRow, series_id)), analysis, recent, values)
+    return SeriesHistory(name_of(stored.series), analysis, recent, values)
 
 
 def _stood(row: AnalysisRow | None) -> tuple[int, datetime | None]:
     return (0, None) if row is None else (row.points, row.analysed_at)
 
 
-def _locked(session: Session, series_id: str, now: datetime) -> tuple[AnalysisRow, bool]:
-    """The analysis of a series, and whether it was made just now."""
+def _made(session: Session, series_id: str, now: datetime) -> tuple[AnalysisRow, bool]:
+    """Make and lock the analysis of a series; False if somebody else has made it meanwhile."""
     row = {
         "series_id": series_id,
         "points": 0,
@@ -172,9 +268,6 @@ def _locked(session: Session, series_id: str, now: datetime) -> tuple[AnalysisRo
         "warnings": [],
         "analysed_at": now,
     }
-    known = session.get(AnalysisRow, series_id, with_for_update=True, populate_existing=True)
-    if known is not None:
-        return known, False
     is_new = insert_if_absent(session, _ANALYSES, row)
     locked = session.get_one(AnalysisRow, series_id, with_for_update=True, populate_existing=True)
     return locked, is_new
@@ -185,16 +278,8 @@ def _unsettle(session: Session, series_id: str, since: datetime) -> None:
     session.execute(delete(SettledWindow).where(*touched))
 
 
-def _settled(
-    session: Session, series_id: str, before: datetime | None = None
-) -> Sequence[SettledWindow]:
-    query = select(SettledWindow).where(SettledWindow.series_id == series_id)
-    if before is not None:
-        query = query.where(SettledWindow.ends_at < before)
-    return session.scalars(query.order_by(SettledWindow.number)).all()
-
-
-def _load(session: Session, series_id: str, settled: Sequence[SettledWindow]) -> RecentPoints:
+def _load(session: Session, series: SeriesRow, settled: Sequence[SettledWindow]) -> RecentPoints:
+    series_id = series.id
     query = (
         select(
             Point.result_id,
@@ -217,9 +302,8 @@ def _load(session: Session, series_id: str, settled: Sequence[SettledWindow]) ->
             Point.series_id == series_id, Point.result_id == settled[-1].next_from
         )
         query = query.where(tuple_(*_ORDER) >= start.scalar_subquery())
-    direction = session.get_one(SeriesRow, series_id).direction
     points = tuple(RecentPoint(*row) for row in session.execute(query))
-    return RecentPoints(series_id, Direction(direction), first_needed(len(settled)), points)
+    return RecentPoints(series_id, Direction(series.direction), first_needed(len(settled)), points)
 
 
 def _complete(

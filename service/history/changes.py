@@ -9,7 +9,7 @@ by its id.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
@@ -45,20 +45,28 @@ StoredChange = tuple[models.ChangeRow, models.FindingSeries | None, models.Findi
 """A change, and the finding that is about it, if there is one."""
 
 
-def load_stored(session: Session, tail: RecentPoints) -> list[StoredChange]:
-    """Load the changes of a series that are present, and those that may come back."""
+def load_stored(session: Session, series: Sequence[str]) -> Mapping[str, Sequence[StoredChange]]:
+    """Load the changes of some series, by series: present ones, and those that may come back."""
     query = (
         select(models.ChangeRow, models.FindingSeries, models.FindingRow)
         .outerjoin(models.FindingSeries, models.FindingSeries.change_id == models.ChangeRow.id)
         .outerjoin(models.FindingRow, models.FindingRow.id == models.FindingSeries.finding_id)
-        .where(models.ChangeRow.series_id == tail.series_id)
+        .where(models.ChangeRow.series_id.in_(series))
         .order_by(models.ChangeRow.first_bad_at, models.ChangeRow.id)
         .execution_options(populate_existing=True)
     )
-    if tail.first and tail.points:
-        near = models.ChangeRow.first_bad_at >= tail.points[0].revision_at
-        query = query.where(or_(models.ChangeRow.present, near))
-    return [(row, link, finding) for row, link, finding in session.execute(query)]
+    found: dict[str, list[StoredChange]] = {series_id: [] for series_id in series}
+    for row, link, finding in session.execute(query):
+        found[row.series_id].append((row, link, finding))
+    return found
+
+
+def _relevant(tail: RecentPoints, stored: Iterable[StoredChange]) -> list[StoredChange]:
+    """Leave out what is gone and lies before the newest points."""
+    if not (tail.first and tail.points):
+        return list(stored)
+    since = tail.points[0].revision_at
+    return [one for one in stored if one[0].present or one[0].first_bad_at >= since]
 
 
 def known_change(
@@ -226,10 +234,8 @@ def identities(
     return matches
 
 
-def present(session: Session, series_id: str) -> tuple[PlacedChange, ...]:
-    """Load the changes that the analysis of a series shows, in their order."""
-    shown = models.ChangeRow.series_id == series_id, models.ChangeRow.present
-    rows = session.scalars(select(models.ChangeRow).where(*shown))
+def in_order(rows: Iterable[models.ChangeRow]) -> tuple[PlacedChange, ...]:
+    """The changes that the analysis of a series shows, in their order."""
     return tuple(sorted(map(PlacedChange.of, rows), key=lambda change: change.change.index))
 
 
@@ -238,6 +244,7 @@ def store(
     tail: RecentPoints,
     analysis: Detection,
     settled: Iterable[ChangePoint],
+    stored: Iterable[StoredChange],
     now: datetime,
 ) -> None:
     """Give each computed change the id of the stored change that it is, or a new one.
@@ -245,7 +252,7 @@ def store(
     The analysis of the series is locked. ``settled`` are change points of windows that were not
     analysed anew: what they say of a change stays as it is.
     """
-    stored = load_stored(session, tail)
+    stored = _relevant(tail, stored)
     shown = {estimate_of(row): row.id for row, _, _ in stored if row.present}
     same = frozenset(settled).intersection(analysis.change_points, shown)
     stored = [one for one in stored if one[0].id not in {shown[point] for point in same}]
@@ -268,7 +275,8 @@ def adopt(
     finding is about is another one, or nobody would have measured again.
     """
     session.get(models.AnalysisRow, tail.series_id, with_for_update=True)
-    stored = [one for one in load_stored(session, tail) if one[1] is None]
+    everything = load_stored(session, [tail.series_id])[tail.series_id]
+    stored = [one for one in _relevant(tail, everything) if one[1] is None]
     known = [known_change(session, tail, (change,), one) for one in stored]
     near = [one for one in known if one is not None and one.apart(change) <= EDGE]
     (old,) = identities([change], near)
@@ -282,6 +290,15 @@ def adopt(
 
 BESIDE = ("differ_again", "differ_elsewhere")
 """What is said where both revisions were measured beside each other and differed."""
+
+
+def with_confirmed(session: Session, series: Sequence[str]) -> frozenset[str]:
+    """The ids, of some series, of those of which a change was confirmed."""
+    row = models.ConfirmationRow
+    query = select(row.series_id).where(
+        row.series_id.in_(series), row.state == models.ConfirmationState.CONFIRMED
+    )
+    return frozenset(session.scalars(query))
 
 
 def confirmed(session: Session, tail: RecentPoints) -> Supports:

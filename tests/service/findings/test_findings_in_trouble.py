@@ -2,6 +2,7 @@
 
 import math
 from datetime import datetime
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Result, Telemetry, Trace
 from service import findings
 from service.database.session import Database
-from service.findings import opening, pipeline
+from service.findings import opening, pipeline, update
 from service.history import analysis, pending
 from service.history.analysis import load_history
 from service.history.series_history import SeriesHistory
@@ -117,9 +118,9 @@ def test_a_change_that_the_database_does_not_take_holds_no_other_up(
         assert pending.pending_series(session).notes == ()
 
 
-@pytest.mark.parametrize("where", ["candidates", "follow"])
+@pytest.mark.parametrize(("module", "where"), [(pipeline, "candidates"), (update, "follow")])
 def test_a_series_whose_values_the_database_does_not_take_holds_no_other_up(
-    database: Database, monkeypatch: pytest.MonkeyPatch, where: str
+    database: Database, monkeypatch: pytest.MonkeyPatch, module: ModuleType, where: str
 ) -> None:
     def refused(*_: Any) -> None:
         raise DataError("INSERT", {}, ValueError("Token NaN is invalid"))
@@ -127,7 +128,7 @@ def test_a_series_whose_values_the_database_does_not_take_holds_no_other_up(
     with database.writing() as session:
         long.prepare(session)
         long.add(session, {0: 100.0})
-    monkeypatch.setattr(pipeline, where, refused)
+    monkeypatch.setattr(module, where, refused)
     pipeline.look(database, daily=0)
     with database.reading() as session:
         assert pending.pending_series(session).notes == ()
