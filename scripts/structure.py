@@ -175,13 +175,13 @@ def figures() -> list[Figure]:
     circles = [circle for top in tops.values() for circle in folder_circles(top)]
     words, longest_page, words_per_example = documentation()
     return [
-        Figure("lines of service/", sum(m.lines for m in tops["service"]), 51_100),
-        Figure("lines of all packages", sum(m.lines for m in everything), 91_300),
+        Figure("lines of service/", sum(m.lines for m in tops["service"]), 51_400),
+        Figure("lines of all packages", sum(m.lines for m in everything), 91_600),
         Figure("entries at the top of service/", len(entries), 19, tuple(sorted(entries))),
         Figure("file names in two packages", len(stems), 2, tuple(stems)),
         Figure("class names defined twice", len(classes), 0, tuple(classes)),
         Figure("pairs of folders that import each other", len(circles), 0, tuple(circles)),
-        Figure("our own names imported by a file, p90", names, 16),
+        Figure("our own names imported by a file, p90", names, 12),
         Figure("lines of a function, median", statistics.median(lines), 7),
         Figure("lines of a function, p90", statistics.quantiles(lines, n=10)[-1], 20),
         Figure("lines of a function, longest", lines[-1], 71, (lengths[-1][1],)),

@@ -216,12 +216,6 @@ def _analysis_of(stored: StoredSeries) -> SeriesAnalysis:
     )
 
 
-def load_recent_points(session: Session, series_id: str) -> RecentPoints:
-    """Load the points that the newest analysis rests on: at most some three hundred."""
-    stored = load_stored(session, [series_id])[series_id]
-    return _load(session, stored.series, stored.settled)
-
-
 class Histories:
     """Reads the history of each series once, for one transaction."""
 

@@ -71,7 +71,7 @@ def plain(session: Session) -> tuple[int, ...]:
         )
         for row in rows
     ]
-    series = analysis.load_recent_points(session, long.SERIES)
+    series = analysis.load_history(session, long.SERIES).recent
     history = RecentPoints(long.SERIES, series.direction, 0, tuple(points)).history
     return tuple(change.index for change in detect(history).change_points)
 
@@ -174,7 +174,7 @@ def test_a_new_point_costs_one_window_however_long_the_past_is(
         analyse_all(session)
         settled = session.scalar(select(func.count()).select_from(SettledWindow))
         assert settled == 7
-        tail = analysis.load_recent_points(session, long.SERIES)
+        tail = analysis.load_history(session, long.SERIES).recent
         assert tail.first == 7 * 192 - 96
         assert tail.first + len(tail.points) == 1_499
         long.add(session, {1_499: float(values[1_499])})

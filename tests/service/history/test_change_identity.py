@@ -207,7 +207,7 @@ def test_what_was_measured_again_is_a_change_right_there_and_no_reported_one(
     long.add(session, dict(enumerate(values)))
     long.analyse(session, long.SERIES, long.START)
     (shown,) = analysis.load_analysis(session, long.SERIES).changes
-    tail = analysis.load_recent_points(session, long.SERIES)
+    tail = analysis.load_history(session, long.SERIES).recent
     assert changes.adopt(session, tail, change(22, -0.05), long.START) == shown
     assert changes.adopt(session, tail, change(24, -0.05), long.START).id != shown.id
     assert changes.adopt(session, tail, change(22, 0.05), long.START).id != shown.id
