@@ -207,7 +207,8 @@ def _follow_quiet(
     except Exception as error:
         if passes(error):  # the next look does it all
             raise
-        return {}  # one of them is at fault: apart, it holds no other up
+        log.debug("one of %d series is at fault; apart, it holds no other up", len(series))
+        return {}
 
 
 def _news(

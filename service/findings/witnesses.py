@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from statistics import median
 
 from sqlalchemy.orm import Session
 
@@ -98,7 +99,8 @@ def is_reported(
         return False
     if not beside:  # it lies among the points that tell the old level, or later
         return any(
-            place.holds(at, effect) or place.leads_to(at, effect, LEVEL_POINTS) for place in places
+            place.holds(at, effect) or _leads_to(place, history, suspicion, at, places)
+            for place in places
         )
     since = changes.after_last_good(recent, suspicion.last_good, at)
     since -= rules.misplaced_by(effect, history.analysis.noise)
@@ -107,15 +109,40 @@ def is_reported(
     )
 
 
+def _leads_to(
+    place: rules.ReportedPlace,
+    history: SeriesHistory,
+    suspicion: Suspicion,
+    at: int,
+    places: Sequence[rules.ReportedPlace],
+) -> bool:
+    """Return True if the change at a place is the one that a suspicion at ``at`` shows too late.
+
+    The points in between are at the new level already, and nothing took the change back.
+    """
+    if not place.leads_to(at, suspicion.effect, LEVEL_POINTS):
+        return False
+    first = history.recent.first
+    between = history.values[max(0, place.at - first) : at - first]
+    ended = any(
+        place.at < other.at <= at and (other.effect > 0) != (place.effect > 0) for other in places
+    )
+    if ended or not between or min(between) <= 0:
+        return False
+    level = math.log(median(between))
+    before, after = math.log(suspicion.before), math.log(suspicion.after)
+    return abs(level - after) < abs(level - before)
+
+
 def is_explained(session: Session, series: SeriesName, rank: int, late: int = LATE) -> bool:
     """Return True if the metric that moves this one changed in the same case near a place.
 
     ``rank`` is that of the place's revision. The change is reported by a finding, and this metric
-    may show it up to ``late`` revisions later; with few points, noise may place it as much earlier.
+    may show it up to ``late`` revisions later.
     """
     subject = metric(series.metric).follows
     return bool(subject) and any(
-        -LATE <= rank - revisions.rank(session, at, series.project) <= late + lasts
+        -rules.NEAR <= rank - revisions.rank(session, at, series.project) <= late + lasts
         for at, lasts in queries.places_of(session, series, subject)
     )
 

@@ -141,18 +141,19 @@ and the stored changes of the series."""
 
 def lock(session: Session, series: Sequence[str], now: datetime) -> dict[str, Locked]:
     """Lock the analyses of some series, in the order of their ids, and load their changes."""
+    of_series = AnalysisRow.series_id.in_(series)
+    known = set(session.scalars(select(AnalysisRow.series_id).where(of_series)))
+    new = {one for one in sorted(set(series) - known) if _make(session, one, now)}
     rows = (
         select(AnalysisRow)
-        .where(AnalysisRow.series_id.in_(series))
+        .where(of_series)
         .order_by(AnalysisRow.series_id)
         .with_for_update()
         .execution_options(populate_existing=True)
     )
-    known = {row.series_id: (row, False) for row in session.scalars(rows)}
-    for series_id in sorted(set(series) - set(known)):
-        known[series_id] = _made(session, series_id, now)
+    locked = list(session.scalars(rows))
     stored = changes.load_stored(session, series)
-    return {series_id: (*known[series_id], stored[series_id]) for series_id in series}
+    return {row.series_id: (row, row.series_id in new, stored[row.series_id]) for row in locked}
 
 
 def store(
@@ -251,8 +252,8 @@ def _stood(row: AnalysisRow | None) -> tuple[int, datetime | None]:
     return (0, None) if row is None else (row.points, row.analysed_at)
 
 
-def _made(session: Session, series_id: str, now: datetime) -> tuple[AnalysisRow, bool]:
-    """Make and lock the analysis of a series; False if somebody else has made it meanwhile."""
+def _make(session: Session, series_id: str, now: datetime) -> bool:
+    """Make the analysis of a series; False if somebody else has made it meanwhile."""
     row = {
         "series_id": series_id,
         "points": 0,
@@ -262,9 +263,7 @@ def _made(session: Session, series_id: str, now: datetime) -> tuple[AnalysisRow,
         "warnings": [],
         "analysed_at": now,
     }
-    is_new = insert_if_absent(session, _ANALYSES, row)
-    locked = session.get_one(AnalysisRow, series_id, with_for_update=True, populate_existing=True)
-    return locked, is_new
+    return insert_if_absent(session, _ANALYSES, row)
 
 
 def _unsettle(session: Session, series_id: str, since: datetime) -> None:

@@ -85,9 +85,12 @@ def _reachable(reachable: float) -> str:
     """Say what a gate sees instead: two digits, rounded up."""
     if reachable >= ALL_OF_IT:
         return "as is any other"
-    digits = 0 if reachable >= 0.1 else 1
-    up = math.ceil(reachable * 100 * 10**digits) / 10**digits
-    return f"{up:g}{formats.NBSP}% is not"
+    return f"{_up(reachable)} is not"
+
+
+def _up(share: float) -> str:
+    digits = 0 if share >= 0.1 else 1
+    return f"{math.ceil(share * 100 * 10**digits) / 10**digits:g}{formats.NBSP}%"
 
 
 def _of_100(chance: float) -> str:
@@ -411,8 +414,8 @@ WORDS: dict[str, Words] = {
     "surely_worse": ", surely worse",
     "likely_worse": ", likely worse, but not sure enough over all cases and looks",
     "futile": lambda noise, allowed, reach: (
-        f", stopped: with a noise of {_few(noise)} between pairs no more of them would decide a "
-        f"limit of {formats.share(allowed)}, only one of {_few(reach)} or more"
+        f", stopped: noise of {_few(noise)} between pairs puts limits below {_up(reach)} out of "
+        f"reach, and this one is {formats.share(allowed)}"
     ),
     "too_wide": ", too wide an interval for a limit of {allowed:percent}",
     "clock_slower": (

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import compress
 
 from service.analysis.gate import futility, metrics, sentences
-from service.analysis.gate.noise import PairNoise
 from service.analysis.gate.pairs import CaseRecord, trouble_of
 from service.analysis.statement import Statement
 from service.schemas import gate
@@ -25,15 +24,15 @@ def decide_case(
     answer = trouble_of(record) or _lacking(
         rule, by_metric, record, levels, last=last or (disturbed and len(pairs) < levels.min_pairs)
     )
-    futile = False
+    given_up: Mapping[str, futility.Reach] = {}
     if answer is None:
         verdict = _verdict(rule, by_metric, answers)
         limit = _behind(verdict, rule, by_metric, answers)
-        futile = not last and _is_futile(verdict, rule, by_metric, record, levels)
-        reach = _reachable(by_metric[limit.metric], record, levels) if futile else None
+        given_up = {} if last else _given_up(verdict, rule, by_metric, record, levels)
+        reach = given_up.get(limit.metric)
         answer = verdict, sentences.of_case(verdict, limit, rule, by_metric, record, reach)
     verdict, sentence = answer
-    exhausted = last or disturbed or futile or len(pairs) >= levels.max_pairs
+    exhausted = last or disturbed or bool(given_up) or len(pairs) >= levels.max_pairs
     return gate.CaseFinding(
         case_key=record.case_key,
         verdict=verdict,
@@ -48,33 +47,30 @@ def decide_case(
 _ANSWERED = gate.GOOD | {gate.CaseVerdict.WORSE, gate.CaseVerdict.UNCLEAR}
 
 
-def _is_futile(
+def _given_up(
     verdict: gate.CaseVerdict,
     rule: Rule,
     findings: Mapping[str, gate.MetricFinding],
     record: CaseRecord,
     levels: metrics.Levels,
-) -> bool:
-    """Return True if no further pair will decide any of the limits that are open."""
+) -> dict[str, futility.Reach]:
+    """By metric, what is within reach, if no further pair will decide any limit that is open."""
     if verdict is not gate.CaseVerdict.UNCLEAR or rule.trades:
-        return False
-    open_ = [limit for limit in rule.limits if not _within(limit, (), findings)]
-    return all(
-        (finding := findings.get(limit.metric)) is not None
-        and finding.consistent
-        and futility.is_futile(
-            metrics.worse_by(record.whole, limit.metric), limit, levels, _prior(finding, record)
-        )
-        for limit in open_
-    )
-
-
-def _reachable(finding: gate.MetricFinding, record: CaseRecord, levels: metrics.Levels) -> float:
-    return futility.reachable(finding.noise or 0.0, levels, _prior(finding, record))
-
-
-def _prior(finding: gate.MetricFinding, record: CaseRecord) -> PairNoise | None:
-    return record.known.prior(finding.metric, at_one_clock=finding.clock is not None)
+        return {}
+    pairs, found = record.whole[: levels.max_pairs], {}
+    for limit in rule.limits:
+        if _within(limit, (), findings):
+            continue
+        finding = findings.get(limit.metric)
+        if finding is None or not finding.consistent:
+            return {}
+        better = [-worse for worse in metrics.worse_by(pairs, limit.metric)]
+        prior = record.known.prior(limit.metric, at_one_clock=finding.clock is not None)
+        reach = futility.given_up(better, limit, levels, prior)
+        if reach is None:
+            return {}
+        found[limit.metric] = reach
+    return found
 
 
 def _lacking(

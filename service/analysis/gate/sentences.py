@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Direction
+from service.analysis.gate.futility import Reach
 from service.analysis.gate.metrics import fails, holds, loosening
 from service.analysis.gate.pairs import CYCLES, CaseRecord, Trouble
 from service.analysis.statement import Statement
@@ -22,12 +23,12 @@ def of_case(
     rule: Rule,
     metrics: Mapping[str, MetricFinding],
     record: CaseRecord,
-    reach: float | None = None,
+    reach: Reach | None = None,
 ) -> Statement:
     """One sentence about a case that can be compared, or may yet be.
 
-    ``limit`` is the one of ``rule`` that the verdict is to be explained by. ``reach`` is the
-    smallest limit that more pairs would decide, where they would not decide that one.
+    ``limit`` is the one of ``rule`` that the verdict is to be explained by. ``reach`` is what
+    more pairs would decide, where they would not decide that one.
     """
     finding = metrics.get(limit.metric)
     if finding is None:
@@ -54,7 +55,7 @@ def _rest(
     rule: Rule,
     finding: MetricFinding,
     metrics: Mapping[str, MetricFinding],
-    reach: float | None,
+    reach: Reach | None,
 ) -> Iterator[Statement]:
     """Yield what the change means, and why the verdict is not another."""
     if finding.clock is not None and abs(finding.clock) >= CLOCK_TOLD:
@@ -62,7 +63,7 @@ def _rest(
     if reach is None:
         yield from _meaning(verdict, limit, finding)
     else:
-        yield Statement.of("futile", noise=finding.noise, allowed=limit.allowed, reach=reach)
+        yield Statement.of("futile", noise=reach.noise, allowed=limit.allowed, reach=reach.limit)
     if verdict is CaseVerdict.MISSING:
         yield _untold(limit, rule, metrics)
     if verdict is CaseVerdict.UNCLEAR:

@@ -1,5 +1,6 @@
 """Histories are analysed point by point, and end as if they had been analysed whole."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -370,3 +371,30 @@ def test_a_database_that_is_busy_does_not_unmake_what_was_analysed(
     pipeline.look(database, daily=0)
     with database.reading() as session:
         assert analysis.load_analysis(session, long.SERIES).points == 13
+
+
+@pytest.mark.both_databases
+def test_groups_that_overlap_are_stored_one_after_the_other(database: Database) -> None:
+    """Three services analyse the same new series at once, each in another order."""
+    with database.writing() as session:
+        long.prepare(session)
+        long.add(session, {n: 100.0 + n % 3 for n in range(12)})
+        long.add(session, {n: 50.0 + n % 2 for n in range(12)}, series_id=long.OTHER, place=1)
+
+    def stored(order: int) -> None:
+        series = [long.SERIES, long.OTHER][::order]
+        with database.reading() as session:
+            rows = analysis.load_stored(session, series)
+            inputs = [analysis.read(session, one, EARLIER, rows[one]) for one in series]
+        with database.writing() as session:
+            locked = analysis.lock(session, series, NOW)
+            for points in inputs:
+                own = locked[points.tail.series_id]
+                analysis.store(session, points, analysis.analyse(points), NOW, own)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(stored, (1, -1, 1)))
+    with database.reading() as session:
+        assert [
+            analysis.load_analysis(session, one).points for one in (long.SERIES, long.OTHER)
+        ] == [12, 12]
