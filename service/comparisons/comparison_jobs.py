@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks import contracts
 from service.analysis import gate
+from service.comparisons import case_workers
 from service.database.session import pairs
 from service.history import queries
 from service.history.types import StoredResult
@@ -79,8 +80,13 @@ def records(row: ComparisonRow, tries: Sequence[ComparisonJob]) -> list[gate.Cas
         keys = (one_side.case_key for pair in sides.values() for one_side in pair.values())
         key = next(filter(None, keys), contracts.Case.model_validate(case).key)
         pairs = tuple(gate.Pair(**sides[number]) for number in sorted(sides))
-        same = row.baseline == row.contender
-        record = {"case_key": key, "pairs": pairs, "one_revision": same, "known": noise}
+        record = {
+            "case_key": key,
+            "pairs": pairs,
+            "one_revision": row.baseline == row.contender,
+            "known": noise,
+            "is_step": case_workers.is_step(row),
+        }
         case_records.append(gate.CaseRecord.model_validate(record))
     return case_records
 

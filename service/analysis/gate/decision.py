@@ -55,7 +55,7 @@ def _given_up(
     levels: metrics.Levels,
 ) -> dict[str, futility.Reach]:
     """By metric, what is within reach, if no further pair will decide any limit that is open."""
-    if verdict is not gate.CaseVerdict.UNCLEAR or rule.trades:
+    if record.is_step or verdict is not gate.CaseVerdict.UNCLEAR or rule.trades:
         return {}
     pairs, found = record.whole[: levels.max_pairs], {}
     for limit in rule.limits:

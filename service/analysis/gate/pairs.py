@@ -135,6 +135,9 @@ class CaseRecord(contracts.Contract):
     """Both sides are the same revision on purpose: a check of the set-up."""
     known: KnownNoise = KnownNoise()
     """Noise between its pairs, pooled from earlier gates."""
+    is_step: bool = False
+    """Its reading serves something larger, which a wide one serves better than none: no pair that
+    is permitted is spared."""
 
     def side(self, side: Side) -> list[Measured]:
         """List the records of one side."""

@@ -112,3 +112,8 @@ def test_the_noise_is_that_of_normal_pairs_on_average() -> None:
 def test_a_case_without_pairs_is_not_given_up() -> None:
     case = decision.decide_case(CaseRecord(case_key="case"), DEFAULT_RULE, LEVELS)
     assert not case.settled
+
+
+def test_a_step_of_something_larger_gives_nothing_up() -> None:
+    step = record(WILD).model_copy(update={"is_step": True})
+    assert not decision.decide_case(step, DEFAULT_RULE, LEVELS).settled
