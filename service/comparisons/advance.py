@@ -125,7 +125,7 @@ def _decide(session: Session, row: ComparisonRow, decision: gate.Decision, now: 
         return False
     _cancel_jobs(session, row.id, now)
     log.info("comparison %s: %s", row.id, decision.outcome.value)
-    if not case_workers.is_step(row):
+    if not row.is_step:
         sentence = say(decision.sentence)
         tell(session, row, EventKind.COMPARISON_DECIDED, decision.outcome.value, sentence, now)
     return True

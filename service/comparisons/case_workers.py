@@ -13,16 +13,11 @@ from sqlalchemy.orm import Session
 from service.analysis import gate
 from service.analysis.gate.decision import Case
 from service.comparisons import worker_choice
-from service.models import CONFIRMATIONS, PROBES, ComparisonJob, ComparisonRow
+from service.models import ComparisonJob, ComparisonRow
 from service.schemas.comparisons import ComparisonRequest
 
 Places = dict[int, str]
 """By the place of a case: its worker."""
-
-
-def is_step(row: ComparisonRow) -> bool:
-    """True for a comparison that is a step of a bisection, or confirms what was seen."""
-    return row.source.startswith((PROBES, CONFIRMATIONS))
 
 
 def of(row: ComparisonRow, made: Sequence[ComparisonJob]) -> Places:
@@ -55,7 +50,7 @@ def free(
     """
     begun, own, busy = of(row, made), names(row, made), waited_for(row, made)
     here = [name for name in own if name not in busy]
-    if row.worker is None or request.worker or is_step(row):
+    if row.worker is None or request.worker or row.is_step:
         return here, begun
     gone = worker_choice.gone(session, own, now)
     stays = {one.case_place for one in made if one.result_id is not None}

@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 
 from benchmarks import contracts
 from service.analysis import gate
-from service.comparisons import case_workers
 from service.database.session import pairs
 from service.history import queries
 from service.history.types import StoredResult
@@ -85,7 +84,7 @@ def records(row: ComparisonRow, tries: Sequence[ComparisonJob]) -> list[gate.Cas
             "pairs": pairs,
             "one_revision": row.baseline == row.contender,
             "known": noise,
-            "is_step": case_workers.is_step(row),
+            "is_step": row.is_step,
         }
         case_records.append(gate.CaseRecord.model_validate(record))
     return case_records

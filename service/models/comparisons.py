@@ -8,7 +8,9 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
+from service.models.bisections import PROBES
 from service.models.columns import Base, ProjectOwned, states
+from service.models.confirmations import CONFIRMATIONS
 from service.schemas.comparisons import ComparisonRequest, ComparisonState
 
 
@@ -62,6 +64,11 @@ class ComparisonRow(ProjectOwned, Base):
     def parsed_request(self) -> ComparisonRequest:
         """The request as a value."""
         return ComparisonRequest.model_validate(self.request)
+
+    @property
+    def is_step(self) -> bool:
+        """Return True for a step of a bisection, and for what confirms a suspicion."""
+        return self.source.startswith((PROBES, CONFIRMATIONS))
 
 
 class ComparisonJob(Base):
