@@ -28,7 +28,7 @@ test: install-dev ## Install what tests need, then check style, types and contra
 	@scripts/lint
 	$(TESTS) -m "not gpu and not slow" $(PYTEST_ARGS)
 
-soak: install-dev ## Run the long forms of tests (10 minutes; `make test` runs the short ones)
+soak: install-dev ## Run the long forms of tests (12 minutes; `make test` runs the short ones)
 	@scripts/chromium
 	@scripts/compiler
 	$(TESTS) -m "slow and not gpu" $(PYTEST_ARGS)

@@ -158,7 +158,7 @@ def _analyse_group(database: Database, group: Sequence[tuple[str, datetime]]) ->
     """Analyse some series and store all at once; the ids of those that could be analysed."""
     try:
         with database.reading() as session:
-            stored = analysis.load_stored(session, [series_id for series_id, _ in group])
+            stored = analysis.load_rows(session, [series_id for series_id, _ in group])
             inputs = [analysis.read(session, one, since, stored[one]) for one, since in group]
         detections = [analysis.analyse(points) for points in inputs]
         with database.writing() as session:
@@ -250,7 +250,7 @@ def _follow(database: Database, series_id: str, ill: slow_workers.SlowPeriods) -
 
 @dataclass(frozen=True, slots=True)
 class ReadAtOnce:
-    """What is read of some series before their findings are brought up to date."""
+    """Findings, histories and thresholds of some series, read at once."""
 
     links: Mapping[str, Sequence[update.Link]]
     histories: analysis.Histories
@@ -258,9 +258,9 @@ class ReadAtOnce:
 
     @classmethod
     def of(cls, session: Session, series: Sequence[str]) -> ReadAtOnce:
-        """Read it; findings first, as others may open more meanwhile."""
+        """Read them, findings first: others may open more meanwhile."""
         links = update.links_by_series(session, series)
-        histories = analysis.Histories(session, stored=analysis.load_stored(session, series))
+        histories = analysis.Histories(session, stored=analysis.load_rows(session, series))
         return cls(links, histories, list_thresholds(session))
 
 

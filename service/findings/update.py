@@ -37,7 +37,7 @@ def links_of(session: Session, series_id: str) -> Sequence[Link]:
 
 
 def links_by_series(session: Session, series: Sequence[str]) -> Mapping[str, Sequence[Link]]:
-    """The same of some series, by their ids."""
+    """Give the findings about some series, by the id of the series."""
     query = (
         select(FindingSeries, FindingRow)
         .join(FindingRow, FindingRow.id == FindingSeries.finding_id)

@@ -51,7 +51,7 @@ class AnalysisInput:
     settled: tuple[tuple[ChangePoint, ...], ...]
     """Changes of the windows that stay as they are."""
     unsettles: bool
-    """Whether windows were settled that may not stay."""
+    """True if settled windows have to be removed."""
     known: tuple[ChangePoint, ...] | None
     """Changes of the window after those, if it is known already."""
     supports: Supports
@@ -70,10 +70,10 @@ class StoredSeries:
     shown: Sequence[ChangeRow]
     """Changes that its analysis shows."""
     is_confirmed: bool
-    """Whether a change of it was measured again and confirmed."""
+    """True if measuring again has confirmed a change of it."""
 
 
-def load_stored(session: Session, series: Sequence[str]) -> dict[str, StoredSeries]:
+def load_rows(session: Session, series: Sequence[str]) -> dict[str, StoredSeries]:
     """Load the rows of some series by id: a statement for each kind, however many series."""
     analyses = select(AnalysisRow).where(AnalysisRow.series_id.in_(series))
     windows = select(SettledWindow).where(SettledWindow.series_id.in_(series))
@@ -105,7 +105,7 @@ def read(
     session: Session, series_id: str, since: datetime, stored: StoredSeries | None = None
 ) -> AnalysisInput:
     """Read what analysing a series needs whose points changed from ``since`` on."""
-    stored = stored or load_stored(session, [series_id])[series_id]
+    stored = stored or load_rows(session, [series_id])[series_id]
     settled = [window for window in stored.settled if window.ends_at < since]
     tail, row = _load(session, stored.series, settled), stored.analysis
     known = None if row is None else _complete(row, settled, tail, since)
@@ -200,7 +200,7 @@ def reset(session: Session, series_id: str) -> None:
 
 def load_analysis(session: Session, series_id: str) -> SeriesAnalysis:
     """Load the analysis of a series; one that was not analysed yet has an empty analysis."""
-    return _analysis_of(load_stored(session, [series_id])[series_id])
+    return _analysis_of(load_rows(session, [series_id])[series_id])
 
 
 def _analysis_of(stored: StoredSeries) -> SeriesAnalysis:
@@ -242,7 +242,7 @@ def load_history(
     session: Session, series_id: str, stored: StoredSeries | None = None
 ) -> SeriesHistory:
     """Read the analysis of a series and its newest points."""
-    stored = stored or load_stored(session, [series_id])[series_id]
+    stored = stored or load_rows(session, [series_id])[series_id]
     analysis, recent = _analysis_of(stored), _load(session, stored.series, stored.settled)
     values = without_worker_offset(recent, analysis.machine_offsets)
     return SeriesHistory(name_of(stored.series), analysis, recent, values)

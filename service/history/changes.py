@@ -293,7 +293,7 @@ BESIDE = ("differ_again", "differ_elsewhere")
 
 
 def with_confirmed(session: Session, series: Sequence[str]) -> frozenset[str]:
-    """The ids, of some series, of those of which a change was confirmed."""
+    """Give the ids of those of some series that have a confirmed change."""
     row = models.ConfirmationRow
     query = select(row.series_id).where(
         row.series_id.in_(series), row.state == models.ConfirmationState.CONFIRMED

@@ -13,7 +13,7 @@ from trials.chaos.mutants import MUTANTS
 from trials.chaos.trial import trial
 
 LONG = ("answer after commit",)
-"""Of those that are missed last."""
+"""Mutants whose trial takes longest: `make soak` has them."""
 
 
 def test_with_every_protection_on_nothing_is_possible(sqlite_url: str, tmp_path: Path) -> None:

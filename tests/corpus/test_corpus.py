@@ -27,7 +27,7 @@ def both(sqlite_url: str, postgres_url: str) -> Iterator[tuple[Asker, Asker]]:
 
 
 SOME = 5
-"""Of so many neighbours one is asked in short: they differ by little."""
+"""The short form asks one of so many neighbours, which differ by little."""
 
 
 def each_family(test: Callable[..., None]) -> Callable[..., None]:

@@ -22,7 +22,7 @@ FEWEST = 2 + min(TRIMMED)
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What the pairs of a case could decide."""
+    """Noise between the pairs of a case, and the limit that they could decide."""
 
     noise: float
     """Standard deviation between pairs."""

@@ -47,7 +47,7 @@ def bisectable(session: Session, finding_id: str | None) -> models.FindingRow:
 
 
 def _of_finding(session: Session, request: schemas.BisectionRequest) -> Subject:
-    """What the finding's first series says, measured as its first bad result was."""
+    """Take the case of the finding's first series, measured as its first bad result was."""
     finding = bisectable(session, request.finding)
     ends = request.commits[0].revision, request.commits[-1].revision
     if ends != (finding.last_good, finding.first_bad):

@@ -1,4 +1,4 @@
-"""Which changes a reported place stands for."""
+"""A reported place stands for later changes of its size."""
 
 import pytest
 

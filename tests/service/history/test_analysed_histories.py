@@ -384,7 +384,7 @@ def test_groups_that_overlap_are_stored_one_after_the_other(database: Database) 
     def stored(order: int) -> None:
         series = [long.SERIES, long.OTHER][::order]
         with database.reading() as session:
-            rows = analysis.load_stored(session, series)
+            rows = analysis.load_rows(session, series)
             inputs = [analysis.read(session, one, EARLIER, rows[one]) for one in series]
         with database.writing() as session:
             locked = analysis.lock(session, series, NOW)
