@@ -90,9 +90,14 @@ class Pairs:
         spec = launch.spec.model_copy(update={"revision": revision, "duet": None})
         # What is chosen by timing kernels is chosen anew in each pair, as in other processes.
         by_timing = spec.case.axes.get("compile") == "max-autotune"
-        caches = None if by_timing else launch.local.caches or self._caches.of_revision(spec)
+        caches = None if by_timing else launch.local.caches or self._kept(launch, spec)
         target = target_of(self._settings, revision)
         return replace(launch, spec=spec, target=target, folder=folder, caches=caches)
+
+    def _kept(self, launch: Launch, side: contracts.JobSpec) -> Path:
+        """What was compiled for a side in earlier pairs; for a new contender, the baseline's."""
+        assert launch.spec.duet is not None
+        return self._caches.of_revision(side, launch.spec.duet.baseline)
 
     def _in_turn(
         self, sides: Sequence[Launch], duet: contracts.Duet, turns_began: Callable[[], None]

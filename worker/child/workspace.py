@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import secrets
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -182,17 +183,26 @@ class Caches:
         if spec.replicate >= spec.protocol.replicates:
             remove(self._folder, group)
 
-    def of_revision(self, spec: JobSpec) -> Path:
+    def of_revision(self, spec: JobSpec, baseline: str = "") -> Path:
         """The cache folder of a revision's case, kept from one pair of a gate to the next.
+
+        A new folder begins with a copy of the ``baseline``'s: torch names what it keeps by the
+        graph or kernel that it was made from, so equal code is compiled once, and its kernels
+        are chosen by timing once. The other way round, a contender could give the baseline code.
 
         torch's own keys leave out some settings of a case, so no two cases share one.
         """
         self._clear()
-        named = hashlib.sha256(f"{spec.revision}\n{spec.case.key}".encode()).hexdigest()[:32]
-        folder = self._folder / f"{_OF_REVISION}{named}"
+        folder = self._of_revision(spec, spec.revision)
+        if baseline and not folder.exists():
+            _copy(self._of_revision(spec, baseline), folder)
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)
         return folder.absolute()
+
+    def _of_revision(self, spec: JobSpec, revision: str) -> Path:
+        named = hashlib.sha256(f"{revision}\n{spec.case.key}".encode()).hexdigest()[:32]
+        return self._folder / f"{_OF_REVISION}{named}"
 
     def _clear(self) -> None:
         with suppress(OSError):
@@ -200,3 +210,13 @@ class Caches:
                 kept_s = REVISION_KEPT_S if old.name.startswith(_OF_REVISION) else KEPT_S
                 if time.time() - old.stat().st_mtime > kept_s:
                     remove(self._folder, old.name)
+
+
+def _copy(caches: Path, to: Path) -> None:
+    """Copy a folder of caches, links as links; nothing is there if that fails."""
+    made = to.with_name(secrets.token_hex(16))
+    try:
+        shutil.copytree(caches, made, symlinks=True)
+        made.rename(to)
+    except (OSError, shutil.Error):  # a process that compiles beside it moves its files
+        remove(made.parent, made.name)
