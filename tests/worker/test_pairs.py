@@ -82,22 +82,26 @@ def test_compiled_code_of_a_revision_goes_after_hours_and_that_of_a_case_after_d
     assert (folder.exists(), of_a_case.exists()) == (False, True)
 
 
-def test_a_new_revision_begins_with_what_was_compiled_for_its_baseline(job, tmp_path):
+def test_a_new_revision_begins_with_the_kernels_of_its_baseline_and_without_graphs(job, tmp_path):
     caches = Caches(tmp_path)
-    (caches.of_revision(job("ok", revision="old")) / "graph").write_text("compiled")
+    old = caches.of_revision(job("ok", revision="old"))
+    (old / "kernel").write_text("compiled")
+    for graphs in ("fxgraph", "aotautograd"):
+        (old / "ind" / graphs).mkdir(parents=True)
     new = caches.of_revision(job("ok", revision="new"), baseline="old")
-    assert (new / "graph").read_text() == "compiled"
-    (new / "graph").write_text("of the contender")
-    old = caches.of_revision(job("ok", revision="old"), baseline="new")
-    assert (old / "graph").read_text() == "compiled"
+    assert (new / "kernel").read_text() == "compiled"
+    assert list((new / "ind").iterdir()) == []
+    (new / "kernel").write_text("of the contender")
+    assert caches.of_revision(job("ok", revision="old"), baseline="new") == old
+    assert (old / "kernel").read_text() == "compiled"
 
 
 def test_what_was_compiled_for_a_revision_is_not_replaced_by_its_baseline_s(job, tmp_path):
     caches = Caches(tmp_path)
-    (caches.of_revision(job("ok", revision="new")) / "graph").write_text("its own")
-    (caches.of_revision(job("ok", revision="old")) / "graph").write_text("the baseline's")
+    (caches.of_revision(job("ok", revision="new")) / "kernel").write_text("its own")
+    (caches.of_revision(job("ok", revision="old")) / "kernel").write_text("the baseline's")
     new = caches.of_revision(job("ok", revision="new"), baseline="old")
-    assert (new / "graph").read_text() == "its own"
+    assert (new / "kernel").read_text() == "its own"
 
 
 def test_caches_that_cannot_be_copied_are_left_out(job, tmp_path):

@@ -9,6 +9,7 @@ has one percent more work in its step. Of the standard tier only A, and of the g
 from __future__ import annotations
 
 import itertools
+import os
 import json
 import subprocess
 import sys
@@ -161,10 +162,14 @@ def record(name: str, tier: Tier, limit_s: float, file: Path, *, equal: bool = F
     waiting.kill()
 
 
-def work_rate(kind: Kind) -> float:
-    """How much `trials.agreement.planted` does of such work per second by itself."""
+def work_rate(kind: Kind, device: str = "auto") -> float:
+    """How much `trials.agreement.planted` does of such work per second by itself, on ``device``
+    such as cuda:2; by default on the first one."""
     command = [sys.executable, "-m", "trials.agreement.planted", kind]
-    return float(subprocess.run(command, capture_output=True, check=True).stdout)
+    number = device.partition(":")[2]
+    chosen = {"CUDA_VISIBLE_DEVICES": number} if number else {}
+    made = subprocess.run(command, env={**os.environ, **chosen}, capture_output=True, check=True)
+    return float(made.stdout)
 
 
 class Turn(NamedTuple):

@@ -108,7 +108,7 @@ def run_gates(checkouts: Path, arguments: argparse.Namespace) -> None:
         subject = SUBJECTS[name]
         step_s = _step_s(arguments.file, name) if kind == "planted" else 0.0
         if kind == "planted" and subject.kind not in rates:
-            rates[subject.kind] = work_rate(subject.kind)
+            rates[subject.kind] = work_rate(subject.kind, arguments.devices.split(",")[0])
         amount = round(MORE * step_s * rates.get(subject.kind, 0.0))
         revisions = deploy(checkouts, subject.kind, amount, f"new-{number}")
         rows = gate(name, kind, revisions, arguments)

@@ -159,6 +159,8 @@ KEPT_S = 2 * 86_400.0
 REVISION_KEPT_S = 6 * 3_600.0
 """Time since the last pair after which those of a revision's case are: some 100 MB each."""
 _OF_REVISION = "revision-"
+_GRAPHS = ("fxgraph", "aotautograd")
+"""Folders of compiled graphs in torch's cache."""
 
 
 class Caches:
@@ -186,16 +188,17 @@ class Caches:
     def of_revision(self, spec: JobSpec, baseline: str = "") -> Path:
         """The cache folder of a revision's case, kept from one pair of a gate to the next.
 
-        A new folder begins with a copy of the ``baseline``'s: torch names what it keeps by the
-        graph or kernel that it was made from, so equal code is compiled once, and its kernels
-        are chosen by timing once. The other way round, a contender could give the baseline code.
+        A new folder begins with a copy of the kernels of the ``baseline``. torch names them by
+        their source, so equal ones are compiled, and timed, once. The other way round, a contender
+        could give the baseline code.
 
-        torch's own keys leave out some settings of a case, so no two cases share one.
+        torch's keys of graphs leave out some settings, so no two cases share a folder, and no two
+        revisions a graph.
         """
         self._clear()
         folder = self._of_revision(spec, spec.revision)
         if baseline and not folder.exists():
-            _copy(self._of_revision(spec, baseline), folder)
+            _copy_kernels(self._of_revision(spec, baseline), folder)
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)
         return folder.absolute()
@@ -212,11 +215,11 @@ class Caches:
                     remove(self._folder, old.name)
 
 
-def _copy(caches: Path, to: Path) -> None:
-    """Copy a folder of caches, links as links; nothing is there if that fails."""
+def _copy_kernels(caches: Path, to: Path) -> None:
+    """Copy a folder of caches without its graphs, links as links; if that fails, copy nothing."""
     made = to.with_name(secrets.token_hex(16))
     try:
-        shutil.copytree(caches, made, symlinks=True)
+        shutil.copytree(caches, made, symlinks=True, ignore=shutil.ignore_patterns(*_GRAPHS))
         made.rename(to)
     except (OSError, shutil.Error):  # a process that compiles beside it moves its files
         remove(made.parent, made.name)
