@@ -9,8 +9,8 @@ has one percent more work in its step. Of the standard tier only A, and of the g
 from __future__ import annotations
 
 import itertools
-import os
 import json
+import os
 import subprocess
 import sys
 import time
