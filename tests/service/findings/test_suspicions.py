@@ -11,10 +11,12 @@ from sqlalchemy.orm import Session
 
 from service.database.session import Database, now_of
 from service.findings import confirm, pipeline
+from service.findings.candidate_changes import candidates
 from service.findings.confirm import Suspicion, begin
 from service.findings.pipeline import follow_series
 from service.findings.rules import AlreadyReported
 from service.history.analysis import Histories
+from service.history.series_history import between
 from service.models import ComparisonRow, ConfirmationRow, WorkerRow
 
 STEADY = 20
@@ -277,3 +279,26 @@ def test_what_changed_while_a_worker_was_slow_ends_the_level_of_all(
     usual = suspected[-1].usual
     assert [usual.at(worker) for worker in "xy"] == pytest.approx([97.0, 97.0], rel=0.002)
     assert suspected[-1].effect == pytest.approx(-0.04, abs=0.003)
+
+
+@pytest.mark.parametrize(("placed", "told"), [(25, False), (36, True)])
+def test_a_change_where_a_slow_worker_recovered_is_none_while_the_others_stay(
+    database: Database, placed: int, *, told: bool
+) -> None:
+    """Worker x is 5 % slower until revision 25, and the code becomes 4 % faster at 36."""
+    with database.writing() as session:
+        long.prepare(session, ["x", "y"])
+        for number in range(54):
+            for place, worker in enumerate("xy"):
+                slow = 0.95 if worker == "x" and 20 <= number < 25 else 1.0
+                faster = 1.04 if number >= 36 else 1.0
+                value = 100.0 * slow * faster * quiet(number, place)
+                long.add(session, {number: value}, worker, place=place, minutes=place)
+        long.analyse(session, long.SERIES, long.START)
+        history = Histories(session).of(long.SERIES)
+        change = next(one for one in history.analysis.changes if one.change.index == 72)
+        at = between(history.recent, replace(change.change, index=2 * placed), 2 * placed)
+        history = replace(history, analysis=replace(history.analysis, changes=(at,)))
+        ill = {"x": [(long.placed_at(20), long.placed_at(25))]}
+        found = candidates(session, history, AlreadyReported(), ill)
+    assert [one.placed.first_bad for one in found] == ([long.revision_of(placed)] if told else [])
