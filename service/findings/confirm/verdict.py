@@ -150,14 +150,17 @@ def _alike(
 def _apart(suspicion: Suspicion, reading: RemeasuredValue, elsewhere: RemeasuredValue) -> bool:
     """Return True if two workers lie as far apart as the suspicion is large, or nearly.
 
-    Beside a drift both are somewhere between the levels, one a little nearer to the new one.
+    Beside a drift both are somewhere between the levels, one a little nearer to the new one. If the
+    slower one used to be faster than its kind ever is, that was another level.
     """
+    usual, size = suspicion.usual, math.log(suspicion.after / suspicion.before)
     here, there = (
-        suspicion.usual.alike(one.worker, math.sqrt(one.baseline * one.contender))
+        usual.alike(one.worker, math.sqrt(one.baseline * one.contender))
         for one in (reading, elsewhere)
     )
-    way = math.log(here / there) / math.log(suspicion.after / suspicion.before)
-    return abs(suspicion.effect) >= LEAST_CONTRAST and way >= 1 - CLEARLY
+    ahead = math.log(usual.at(elsewhere.worker) / usual.at(reading.worker)) * math.copysign(1, size)
+    apart = math.log(here / there) / size >= 1 - CLEARLY
+    return apart and abs(suspicion.effect) >= LEAST_CONTRAST >= ahead
 
 
 def _unresolved(kind: str, **facts: object) -> ConfirmationVerdict:
