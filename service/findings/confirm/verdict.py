@@ -80,7 +80,7 @@ def verdict(
     where = suspicion.where(reading.worker, math.sqrt(reading.baseline * reading.contender))
     if where is Where.BETWEEN:
         return _unresolved("alike_between", worker=reading.worker, **_revisions(suspicion))
-    return _alike(suspicion, reading, where, elsewhere, drifts)
+    return _alike(suspicion, reading, where, elsewhere, ill, drifts)
 
 
 def level_of(suspicion: Suspicion, reading: RemeasuredValue, value: float, *, newer: bool) -> Where:
@@ -125,6 +125,7 @@ def _alike(
     reading: RemeasuredValue,
     where: Where,
     elsewhere: RemeasuredValue | None,
+    ill: Collection[str],
     drifts: bool,
 ) -> ConfirmationVerdict:
     revisions, other = _revisions(suspicion), reading.worker != suspicion.worker
@@ -141,6 +142,8 @@ def _alike(
             return ConfirmationVerdict(State.BAD_NODE, says)
         says = Statement.of("nodes_differ", **revisions, **workers)
         return ConfirmationVerdict(State.NOT_REPRODUCED, says)
+    if not other and not (suspicion.usual.by_worker.keys() - {suspicion.worker}).isdisjoint(ill):
+        return _unresolved("others_slow", **revisions)
     kind, worker = (
         ("new_level_too", reading.worker) if other else ("new_level_now", suspicion.worker)
     )

@@ -138,6 +138,17 @@ def test_without_another_worker_the_node_is_not_excluded() -> None:
 
 
 @pytest.mark.parametrize(
+    ("ill", "state"), [("", State.ENVIRONMENT), ("a", State.UNRESOLVED), ("c", State.ENVIRONMENT)]
+)
+def test_a_worker_whose_like_are_slow_is_not_told_from_its_environment(
+    ill: str, state: State
+) -> None:
+    """A node that turns bad while the only other one is bad looks like a change around the code."""
+    known = replace(SUSPECTED, usual=Baseline(OLD, {"a": OLD, "b": OLD}))
+    assert verdict(known, reading(Answer.SAME, NEW, NEW, worker="b"), ill=ill).state is state
+
+
+@pytest.mark.parametrize(
     ("told", "state"),
     [
         (reading(Answer.SAME, NEW, NEW), State.UNRESOLVED),
