@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 from sqlalchemy.orm import Session
 
 from service.analysis.contrast import LEAST_EFFECT
 from service.analysis.detection.alarms import PATIENCE
 from service.analysis.detection.windows import SAME
-from service.analysis.recovery import taken_back
 from service.findings import rules
 from service.findings.gather_evidence import where_of
 from service.findings.shift import shift_at
 from service.findings.thresholds import NEVER
+from service.findings.witnesses import support_at_place
 from service.history import slow_workers
 from service.history.series_history import EDGE, PlacedChange, SeriesHistory
 
@@ -66,7 +68,7 @@ def _made_by_slow_workers(
     """Return True if a change is only in what workers measured while they were slow.
 
     Such points near it may also move it to a wrong place. Measuring again leaves them out, so the
-    history alone is not believed for some more points.
+    history alone is not believed for some more points, nor where the others deny the place.
     """
     recent, change = history.recent, placed.change
     slow = [at for at, p in enumerate(recent.points, recent.first) if slow_workers.by_ill(p, ill)]
@@ -78,4 +80,4 @@ def _made_by_slow_workers(
     shift = shift_at(history, placed.first_bad_at, (), ill)
     if shift is None or min(change.before, change.after) <= 0:
         return shift is None
-    return taken_back(change.before, change.after, change.before * shift.after / shift.before)
+    return support_at_place(math.log(change.after / change.before), shift) < 0

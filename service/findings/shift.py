@@ -10,7 +10,7 @@ from statistics import median
 
 from service.analysis.drift import step_beside_drift
 from service.findings.rules import ReportedPlace
-from service.findings.suspicion import ENOUGH, LEAST_SCALE, Baseline, points_before
+from service.findings.suspicion import ENOUGH, LEAST_SCALE, Baseline, points_before, well_sides
 from service.history.series_history import EDGE, RecentPoint, SeriesHistory
 from service.history.slow_workers import SlowPeriods, of_well_workers
 
@@ -128,10 +128,7 @@ def _sides(
     known = [change.change.index for change in history.analysis.changes]
     known += [place.at for place in reported]
     far = [place for place in known if abs(place - index) > EDGE]
-    end = min((place for place in far if place > index), default=recent.first + len(recent.points))
-    earlier = of_well_workers(points_before(recent, index, far), ill)
-    later = of_well_workers(recent.points[index - recent.first : end - recent.first], ill)
-    return index, earlier, later
+    return index, *well_sides(recent, index, far, ill)
 
 
 def shift_between(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -23,9 +23,11 @@ from scipy.special import ndtr, stdtrit
 from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Direction
 from service.analysis.contrast import LEAST_EFFECT
+from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.history import History, Refused
 from service.analysis.detection.prediction import LEAST_POINTS, Expectation, expectation
 from service.analysis.detection.support import Supports, confirmed
+from service.analysis.recovery import taken_back
 from service.findings import rules
 from service.findings.thresholds import NEVER
 from service.history.series_history import EDGE, RecentPoint, RecentPoints, SeriesHistory
@@ -169,28 +171,30 @@ def suspicions(
     when workers were slow by findings about them: neither is news. What differs by less than the
     share ``least`` is not reported.
     """
-    series, analysis, tail = history.series, history.analysis, history.recent
+    series, analysis = history.series, history.analysis
     declared = metric(series.metric)
     if series.source:
         return []  # nothing here can measure it again
     if not declared.is_watched or declared.of_several or least == NEVER:
         return []
-    known = {change.change.index for change in analysis.changes} | {s.index for s in covered.shifts}
     shifts = {shift.index for shift in covered.shifts}
+    known = {change.change.index for change in analysis.changes} | shifts
+    by_well = _by_well(history, covered, ill)
+    shown = [*covered.shifts, *by_well.values()]
     places: dict[int, str | None] = {
-        change.change.index: change.id
+        by_well[change.id].index: change.id
         for change in analysis.changes
-        if rules.recent(analysis, change)
+        if change.id in by_well
+        and rules.recent(analysis, change)
         and change.id not in covered.changes
         and not _near(change.change.index, shifts)
     }
-    surprises = _surprises(history, since, covered, ill)
+    surprises = _surprises(history, since, shown, ill)
     # A change may be placed too late. One that is placed too early leaves no surprise behind it.
     places |= {index: None for index in surprises if not _before(index, known)}
-    sound = {index for index in known if not rules.beside_ill(tail, index, ill)}
     scale = analysis.noise.scale if analysis.noise else math.inf
     rows = (
-        _suspicion(history, index, change_id, sound, ill, scale)
+        _suspicion(history, index, change_id, {shift.index for shift in shown}, ill, scale)
         for index, change_id in sorted(places.items())
     )
     rises = {change.id: change.change.effect > 0 for change in analysis.changes}
@@ -213,17 +217,47 @@ def _before(index: int, places: Iterable[int]) -> bool:
     return any(0 <= known - index <= EDGE for known in places)
 
 
+def _by_well(
+    history: SeriesHistory, covered: rules.AlreadyReported, ill: SlowPeriods
+) -> dict[str, rules.PendingShift]:
+    """Give the changes of a series by id, without those that slow workers made.
+
+    A change beside a point of theirs lies where others show it; unseen, it counts if reported.
+    """
+    tail, changes = history.recent, history.analysis.changes
+    beside_ill = {one.id for one in changes if rules.beside_ill(tail, one.change.index, ill)}
+    known, found = {shift.index for shift in covered.shifts}, {}
+    for one in sorted(changes, key=lambda one: one.id in beside_ill):
+        change, place = one.change, None
+        if one.id in beside_ill:
+            place = _place_by_well(tail, change, known, ill)
+        if place or one.id not in beside_ill or one.id in covered.changes:
+            found[one.id] = rules.PendingShift(place or change.index, change.before, change.after)
+            known.add(found[one.id].index)
+    return found
+
+
+def _place_by_well(
+    tail: RecentPoints, change: ChangePoint, known: Collection[int], ill: SlowPeriods
+) -> int | None:
+    """Give the number of the first point of a change, if well workers show one."""
+    earlier, later = well_sides(tail, change.index, known, ill)
+    if not earlier or not later:
+        return None
+    usual = Baseline.of((point.worker, point.value) for point in earlier)
+    values = [usual.alike(point.worker, point.value) for point in later]
+    before, after = usual.level, median(values)
+    if before <= 0 or taken_back(change.before, change.after, change.before * after / before):
+        return None
+    first = next(at for at, value in enumerate(values) if abs(value - before) > abs(value - after))
+    return tail.number_of(later[first].result_id)
+
+
 def _surprises(
-    history: SeriesHistory, since: datetime, covered: rules.AlreadyReported, ill: SlowPeriods
+    history: SeriesHistory, since: datetime, shown: Iterable[rules.PendingShift], ill: SlowPeriods
 ) -> Sequence[int]:
     tail = history.recent
-    changes = (
-        change.change
-        for change in history.analysis.changes
-        if change.id in covered.changes or not rules.beside_ill(tail, change.change.index, ill)
-    )
-    shown = [rules.PendingShift(one.index, one.before, one.after) for one in changes]
-    known = [shift for shift in [*shown, *covered.shifts] if min(shift.before, shift.after) > 0]
+    known = [shift for shift in shown if min(shift.before, shift.after) > 0]
     count = len(tail.points)
     newest = range(max(1, count - NEWEST), count)
     alone = [
@@ -307,11 +341,20 @@ def points_before(tail: RecentPoints, index: int, known: Iterable[int]) -> Seque
     return tail.points[max(0, begin, at - LEVEL_POINTS) : max(0, at)]
 
 
+def well_sides(
+    tail: RecentPoints, index: int, known: Collection[int], ill: SlowPeriods
+) -> tuple[list[RecentPoint], list[RecentPoint]]:
+    """Give what well workers measured between the ``known`` changes around a place."""
+    end = min((place for place in known if place > index), default=tail.first + len(tail.points))
+    later = tail.points[max(0, index - tail.first) : end - tail.first]
+    return of_well_workers(points_before(tail, index, known), ill), of_well_workers(later, ill)
+
+
 def _suspicion(
     history: SeriesHistory,
     index: int,
     change_id: str | None,
-    known: Iterable[int],
+    known: Collection[int],
     ill: SlowPeriods,
     scale: float,
 ) -> Suspicion | None:
@@ -320,10 +363,7 @@ def _suspicion(
     ``scale`` is the standard deviation of one point, as a share.
     """
     series, tail = history.series, history.recent
-    at = index - tail.first
-    end = min((place for place in known if place > index), default=tail.first + len(tail.points))
-    earlier = of_well_workers(points_before(tail, index, known), ill)
-    later = of_well_workers(tail.points[max(0, at) : end - tail.first], ill)
+    earlier, later = well_sides(tail, index, known, ill)
     if not earlier or not later or not _take_back_revision(earlier, later):
         return None
     usual = _baseline(history, earlier)

@@ -80,7 +80,7 @@ def verdict(
     where = suspicion.where(reading.worker, math.sqrt(reading.baseline * reading.contender))
     if where is Where.BETWEEN:
         return _unresolved("alike_between", worker=reading.worker, **_revisions(suspicion))
-    return _alike(suspicion, reading, where, elsewhere, drifts)
+    return _alike(suspicion, reading, where, elsewhere, ill, drifts)
 
 
 def level_of(suspicion: Suspicion, reading: RemeasuredValue, value: float, *, newer: bool) -> Where:
@@ -125,6 +125,7 @@ def _alike(
     reading: RemeasuredValue,
     where: Where,
     elsewhere: RemeasuredValue | None,
+    ill: Collection[str],
     drifts: bool,
 ) -> ConfirmationVerdict:
     revisions, other = _revisions(suspicion), reading.worker != suspicion.worker
@@ -141,6 +142,8 @@ def _alike(
             return ConfirmationVerdict(State.BAD_NODE, says)
         says = Statement.of("nodes_differ", **revisions, **workers)
         return ConfirmationVerdict(State.NOT_REPRODUCED, says)
+    if not other and not (suspicion.usual.by_worker.keys() - {suspicion.worker}).isdisjoint(ill):
+        return _unresolved("others_slow", **revisions)
     kind, worker = (
         ("new_level_too", reading.worker) if other else ("new_level_now", suspicion.worker)
     )
@@ -150,14 +153,17 @@ def _alike(
 def _apart(suspicion: Suspicion, reading: RemeasuredValue, elsewhere: RemeasuredValue) -> bool:
     """Return True if two workers lie as far apart as the suspicion is large, or nearly.
 
-    Beside a drift both are somewhere between the levels, one a little nearer to the new one.
+    Beside a drift both are somewhere between the levels, one a little nearer to the new one. If the
+    slower one used to be faster than its kind ever is, that was another level.
     """
+    usual, size = suspicion.usual, math.log(suspicion.after / suspicion.before)
     here, there = (
-        suspicion.usual.alike(one.worker, math.sqrt(one.baseline * one.contender))
+        usual.alike(one.worker, math.sqrt(one.baseline * one.contender))
         for one in (reading, elsewhere)
     )
-    way = math.log(here / there) / math.log(suspicion.after / suspicion.before)
-    return abs(suspicion.effect) >= LEAST_CONTRAST and way >= 1 - CLEARLY
+    ahead = math.log(usual.at(elsewhere.worker) / usual.at(reading.worker)) * math.copysign(1, size)
+    apart = math.log(here / there) / size >= 1 - CLEARLY
+    return apart and abs(suspicion.effect) >= LEAST_CONTRAST >= ahead
 
 
 def _unresolved(kind: str, **facts: object) -> ConfirmationVerdict:

@@ -104,6 +104,20 @@ def test_a_node_that_differs_as_nodes_do_or_is_faster_is_no_bad_node(new: float)
     assert verdict(suspicion, slow, reading(Answer.SAME, OLD, OLD)).state is State.NOT_REPRODUCED
 
 
+@pytest.mark.parametrize(
+    ("usual", "state"),
+    [(100.5, State.BAD_NODE), (104.0, State.NOT_REPRODUCED), (96.0, State.BAD_NODE)],
+)
+def test_a_node_that_seems_to_have_been_faster_than_its_kind_is_no_bad_node(
+    usual: float, state: State
+) -> None:
+    """Then what it measured before was another level, of older code say."""
+    known = replace(SUSPECTED, usual=Baseline(OLD, {"a": OLD, "b": usual}))
+    slow = 0.95 * usual
+    here, elsewhere = reading(Answer.SAME, slow, slow, "b"), reading(Answer.SAME, OLD, OLD)
+    assert verdict(known, here, elsewhere).state is state
+
+
 def test_two_nodes_a_little_on_either_side_of_the_middle_are_alike() -> None:
     """As beside a drift: each is nearer to another level, and they differ by a third of the way."""
     elsewhere = reading(Answer.SAME, 98.3, 98.3)
@@ -121,6 +135,17 @@ def test_of_a_series_that_drifts_no_node_is_named() -> None:
 def test_without_another_worker_the_node_is_not_excluded() -> None:
     said = verdict(SUSPECTED, reading(Answer.SAME, NEW, NEW, worker="b"))
     assert "is not excluded" in say(said.says)
+
+
+@pytest.mark.parametrize(
+    ("ill", "state"), [("", State.ENVIRONMENT), ("a", State.UNRESOLVED), ("c", State.ENVIRONMENT)]
+)
+def test_a_worker_whose_like_are_slow_is_not_told_from_its_environment(
+    ill: str, state: State
+) -> None:
+    """A node that turns bad while the only other one is bad looks like a change around the code."""
+    known = replace(SUSPECTED, usual=Baseline(OLD, {"a": OLD, "b": OLD}))
+    assert verdict(known, reading(Answer.SAME, NEW, NEW, worker="b"), ill=ill).state is state
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,12 @@ from sqlalchemy.orm import Session
 
 from service.database.session import Database, now_of
 from service.findings import confirm, pipeline
+from service.findings.candidate_changes import candidates
 from service.findings.confirm import Suspicion, begin
 from service.findings.pipeline import follow_series
+from service.findings.rules import AlreadyReported
+from service.history.analysis import Histories
+from service.history.series_history import between
 from service.models import ComparisonRow, ConfirmationRow, WorkerRow
 
 STEADY = 20
@@ -239,3 +243,62 @@ def test_what_a_worker_measured_while_it_was_slow_hides_no_later_change(
         series = follow_series(session, long.SERIES, ill, now_of(session))
         suspected = series.with_suspicions(long.placed_at(SLOW_FROM), ill).suspicious
     assert [one.first_bad for one in suspected] == [long.revision_of(SLOW_FROM)]
+
+
+def quiet(number: int, place: int) -> float:
+    """Noise of 0.2 % at most, the same at each run."""
+    return 1.0 + 0.001 * ((7 * number + 3 * place) % 5 - 2)
+
+
+@pytest.mark.parametrize("last", range(27, 32))
+@pytest.mark.parametrize("reported", [False, True])
+def test_what_changed_while_a_worker_was_slow_ends_the_level_of_all(
+    database: Database, last: int, *, reported: bool
+) -> None:
+    """Worker x is 5 % slower for five revisions; within them the code becomes 3 % slower.
+
+    Nothing else happens, until at the last revision the code becomes 4 % slower.
+    """
+    with database.writing() as session:
+        long.prepare(session, ["x", "y"])
+        for number in range(last + 1):
+            code = (0.97 if number >= 22 else 1.0) * (0.96 if number == last else 1.0)
+            for place, worker in enumerate("xy"):
+                slow = 0.95 if worker == "x" and 20 <= number < 25 else 1.0
+                value = 100.0 * code * slow * quiet(number, place)
+                long.add(session, {number: value}, worker, place=place, minutes=place)
+        long.analyse(session, long.SERIES, long.START)
+        history = Histories(session).of(long.SERIES)
+    ill = {"x": [(long.placed_at(20), long.placed_at(25))]}
+    changes = frozenset(change.id for change in history.analysis.changes if reported)
+    covered = AlreadyReported(changes=changes)
+    suspected = confirm.suspicions(history, long.placed_at(last), covered, ill)
+    earlier = [] if reported else [(long.revision_of(21), long.revision_of(22))]
+    newest = long.revision_of(last - 1), long.revision_of(last)
+    assert [(one.last_good, one.first_bad) for one in suspected] == [*earlier, newest]
+    usual = suspected[-1].usual
+    assert [usual.at(worker) for worker in "xy"] == pytest.approx([97.0, 97.0], rel=0.002)
+    assert suspected[-1].effect == pytest.approx(-0.04, abs=0.003)
+
+
+@pytest.mark.parametrize(("placed", "told"), [(25, False), (36, True)])
+def test_a_change_where_a_slow_worker_recovered_is_none_while_the_others_stay(
+    database: Database, placed: int, *, told: bool
+) -> None:
+    """Worker x is 5 % slower until revision 25, and the code becomes 4 % faster at 36."""
+    with database.writing() as session:
+        long.prepare(session, ["x", "y"])
+        for number in range(54):
+            for place, worker in enumerate("xy"):
+                slow = 0.95 if worker == "x" and 20 <= number < 25 else 1.0
+                faster = 1.04 if number >= 36 else 1.0
+                value = 100.0 * slow * faster * quiet(number, place)
+                long.add(session, {number: value}, worker, place=place, minutes=place)
+        long.analyse(session, long.SERIES, long.START)
+        history = Histories(session).of(long.SERIES)
+        change = next(one for one in history.analysis.changes if one.change.index == 72)
+        at = between(history.recent, replace(change.change, index=2 * placed), 2 * placed)
+        history = replace(history, analysis=replace(history.analysis, changes=(at,)))
+        ill = {"x": [(long.placed_at(20), long.placed_at(25))]}
+        found = candidates(session, history, AlreadyReported(), ill)
+    assert [one.placed.first_bad for one in found] == ([long.revision_of(placed)] if told else [])
