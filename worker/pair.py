@@ -95,7 +95,7 @@ class Pairs:
         return replace(launch, spec=spec, target=target, folder=folder, caches=caches)
 
     def _kept(self, launch: Launch, side: contracts.JobSpec) -> Path:
-        """What was compiled for a side in earlier pairs; for a new contender, the baseline's."""
+        """Give the cache folder of a side, which it keeps from pair to pair."""
         assert launch.spec.duet is not None
         return self._caches.of_revision(side, launch.spec.duet.baseline)
 

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from service.analysis.contrast import LEAST_EFFECT
 from service.analysis.detection.alarms import PATIENCE
 from service.analysis.detection.windows import SAME
-from service.findings import rules
+from service.findings import causes, rules
 from service.findings.gather_evidence import where_of
 from service.findings.shift import shift_at
 from service.findings.thresholds import NEVER
@@ -68,7 +68,8 @@ def _made_by_slow_workers(
     """Return True if a change is only in what workers measured while they were slow.
 
     Such points near it may also move it to a wrong place. Measuring again leaves them out, so the
-    history alone is not believed for some more points, nor where the others deny the place.
+    history alone is not believed for some more points, nor if well workers show no such change
+    there.
     """
     recent, change = history.recent, placed.change
     slow = [at for at, p in enumerate(recent.points, recent.first) if slow_workers.by_ill(p, ill)]
@@ -80,4 +81,6 @@ def _made_by_slow_workers(
     shift = shift_at(history, placed.first_bad_at, (), ill)
     if shift is None or min(change.before, change.after) <= 0:
         return shift is None
-    return support_at_place(math.log(change.after / change.before), shift) < 0
+    size = math.log(change.after / change.before)
+    support = support_at_place(size, shift) if near else causes.support(size, shift.log, shift.error)
+    return support < 0

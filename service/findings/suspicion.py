@@ -27,7 +27,6 @@ from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.history import History, Refused
 from service.analysis.detection.prediction import LEAST_POINTS, Expectation, expectation
 from service.analysis.detection.support import Supports, confirmed
-from service.analysis.recovery import taken_back
 from service.findings import rules
 from service.findings.thresholds import NEVER
 from service.history.series_history import EDGE, RecentPoint, RecentPoints, SeriesHistory
@@ -178,9 +177,9 @@ def suspicions(
     if not declared.is_watched or declared.of_several or least == NEVER:
         return []
     shifts = {shift.index for shift in covered.shifts}
-    known = {change.change.index for change in analysis.changes} | shifts
     by_well = _by_well(history, covered, ill)
     shown = [*covered.shifts, *by_well.values()]
+    known = {shift.index for shift in shown}
     places: dict[int, str | None] = {
         by_well[change.id].index: change.id
         for change in analysis.changes
@@ -194,7 +193,7 @@ def suspicions(
     places |= {index: None for index in surprises if not _before(index, known)}
     scale = analysis.noise.scale if analysis.noise else math.inf
     rows = (
-        _suspicion(history, index, change_id, {shift.index for shift in shown}, ill, scale)
+        _suspicion(history, index, change_id, known, ill, scale)
         for index, change_id in sorted(places.items())
     )
     rises = {change.id: change.change.effect > 0 for change in analysis.changes}
@@ -222,35 +221,46 @@ def _by_well(
 ) -> dict[str, rules.PendingShift]:
     """Give the changes of a series by id, without those that slow workers made.
 
-    A change beside a point of theirs lies where others show it; unseen, it counts if reported.
+    Beside a point of a slow worker, a change is as well workers show it. If they show none, it
+    counts only if a finding reports it.
     """
     tail, changes = history.recent, history.analysis.changes
-    beside_ill = {one.id for one in changes if rules.beside_ill(tail, one.change.index, ill)}
+    beside_ill = {
+        one.id
+        for one in changes
+        if one.change.index > tail.first and rules.beside_ill(tail, one.change.index, ill)
+    }
     known, found = {shift.index for shift in covered.shifts}, {}
     for one in sorted(changes, key=lambda one: one.id in beside_ill):
-        change, place = one.change, None
+        change = one.change
+        shift: rules.PendingShift | None
+        shift = rules.PendingShift(change.index, change.before, change.after)
         if one.id in beside_ill:
-            place = _place_by_well(tail, change, known, ill)
-        if place or one.id not in beside_ill or one.id in covered.changes:
-            found[one.id] = rules.PendingShift(place or change.index, change.before, change.after)
-            known.add(found[one.id].index)
+            unseen = shift if one.id in covered.changes else None
+            shift = _shift_by_well(tail, change, known, ill) or unseen
+        if shift is not None:
+            found[one.id] = shift
+            known.add(shift.index)
     return found
 
 
-def _place_by_well(
+def _shift_by_well(
     tail: RecentPoints, change: ChangePoint, known: Collection[int], ill: SlowPeriods
-) -> int | None:
-    """Give the number of the first point of a change, if well workers show one."""
+) -> rules.PendingShift | None:
+    """Give a change as well workers show it, if they moved the same way."""
     earlier, later = well_sides(tail, change.index, known, ill)
     if not earlier or not later:
         return None
     usual = Baseline.of((point.worker, point.value) for point in earlier)
     values = [usual.alike(point.worker, point.value) for point in later]
     before, after = usual.level, median(values)
-    if before <= 0 or taken_back(change.before, change.after, change.before * after / before):
+    if before <= 0 or (after > before) != (change.effect > 0):
+        return None
+    if not rules.worth_telling(after / before - 1.0):
         return None
     first = next(at for at, value in enumerate(values) if abs(value - before) > abs(value - after))
-    return tail.number_of(later[first].result_id)
+    index = tail.number_of(later[first].result_id)
+    return None if index is None else rules.PendingShift(index, before, after)
 
 
 def _surprises(

@@ -286,7 +286,8 @@ WORDS: dict[str, Words] = {
         "{last_good} and {first_bad} are both at the new level now: what changed is around the "
         "code. There is no other worker to ask, so {worker} itself is not excluded."
     ),
-    "others_slow": "{last_good}, {first_bad} are both at the new level; no other worker is well.",
+    "others_slow": "{last_good} and {first_bad} are both at the new level on {worker}, and the "
+    "other workers are slow: nothing tells {worker} from its environment.",
     "worker_at_fault": "Worker {worker} is {share:size} slower since {first_bad:revision}: {why}",
     # too little to look at
     "imported": "imported from {source}, so nothing tells code from machine",

@@ -1,5 +1,6 @@
 """A job that measures two revisions: in turn where that can be, else one after the other."""
 
+import json
 import os
 import threading
 import time
@@ -8,7 +9,7 @@ import pytest
 
 from benchmarks.contracts import Duet, Status
 from benchmarks.diagnosis.paired import ONE_AFTER_THE_OTHER
-from worker.child.workspace import Caches
+from worker.child.workspace import Caches, remove
 from worker.heartbeat import Cause
 from worker.runner import Runner
 from worker.supervisor import Interrupted, Station
@@ -85,15 +86,30 @@ def test_compiled_code_of_a_revision_goes_after_hours_and_that_of_a_case_after_d
 def test_a_new_revision_begins_with_the_kernels_of_its_baseline_and_without_graphs(job, tmp_path):
     caches = Caches(tmp_path)
     old = caches.of_revision(job("ok", revision="old"))
-    (old / "kernel").write_text("compiled")
-    for graphs in ("fxgraph", "aotautograd"):
-        (old / "ind" / graphs).mkdir(parents=True)
+    for folder in ("fxgraph", "aotautograd", "dynamo", "ab"):
+        (old / "ind" / folder).mkdir(parents=True)
+    kernel = "ind/ab/kernel.py"
+    (old / kernel).write_text("compiled")
     new = caches.of_revision(job("ok", revision="new"), baseline="old")
-    assert (new / "kernel").read_text() == "compiled"
-    assert list((new / "ind").iterdir()) == []
-    (new / "kernel").write_text("of the contender")
+    assert [one.name for one in (new / "ind").iterdir()] == ["ab"]
+    assert (new / kernel).read_text() == "compiled"
+    (new / kernel).write_text("of the contender")
     assert caches.of_revision(job("ok", revision="old"), baseline="new") == old
-    assert (old / "kernel").read_text() == "compiled"
+    assert (old / kernel).read_text() == "compiled"
+
+
+def test_a_copied_group_of_kernel_files_names_the_copies(job, tmp_path):
+    caches = Caches(tmp_path)
+    old = caches.of_revision(job("ok", revision="old"))
+    kernel = "tri/key/kernel.cubin"
+    (old / kernel).parent.mkdir(parents=True)
+    (old / kernel).write_text("compiled")
+    group = {"child_paths": {"kernel.cubin": str(old / kernel)}}
+    (old / "tri" / "key" / "__grp__kernel.json").write_text(json.dumps(group))
+    new = caches.of_revision(job("ok", revision="new"), baseline="old")
+    told = json.loads((new / "tri" / "key" / "__grp__kernel.json").read_text())
+    assert told == {"child_paths": {"kernel.cubin": str(new / kernel)}}
+    assert (new / kernel).read_text() == "compiled"
 
 
 def test_what_was_compiled_for_a_revision_is_not_replaced_by_its_baseline_s(job, tmp_path):
@@ -104,12 +120,25 @@ def test_what_was_compiled_for_a_revision_is_not_replaced_by_its_baseline_s(job,
     assert (new / "kernel").read_text() == "its own"
 
 
-def test_caches_that_cannot_be_copied_are_left_out(job, tmp_path):
+def _make_pipe(folder):
+    os.mkfifo(folder / "pipe")
+
+
+def _make_nested(folder):
+    for _ in range(1_200):
+        folder /= "n"
+        folder.mkdir()
+
+
+@pytest.mark.parametrize("leave", [_make_pipe, _make_nested])
+def test_caches_that_cannot_be_copied_are_left_out(job, tmp_path, leave):
     caches = Caches(tmp_path)
-    os.mkfifo(caches.of_revision(job("ok", revision="old")) / "pipe")
+    leave(caches.of_revision(job("ok", revision="old")))
     new = caches.of_revision(job("ok", revision="new"), baseline="old")
     assert list(new.iterdir()) == []
     assert len(list(tmp_path.iterdir())) == 2
+    for folder in tmp_path.iterdir():  # deeper than pytest can remove
+        remove(tmp_path, folder.name)
 
 
 def test_a_side_that_dies_ends_the_other_one_too(pair, living):

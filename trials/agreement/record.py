@@ -163,10 +163,13 @@ def record(name: str, tier: Tier, limit_s: float, file: Path, *, equal: bool = F
 
 
 def work_rate(kind: Kind, device: str = "auto") -> float:
-    """How much `trials.agreement.planted` does of such work per second by itself, on ``device``
-    such as cuda:2; by default on the first one."""
+    """Measure how much `trials.agreement.planted` does of such work per second by itself, on
+    ``device`` such as cuda:2; by default on the first one."""
     command = [sys.executable, "-m", "trials.agreement.planted", kind]
     number = device.partition(":")[2]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if number and visible:
+        number = visible.split(",")[int(number)]
     chosen = {"CUDA_VISIBLE_DEVICES": number} if number else {}
     made = subprocess.run(command, env={**os.environ, **chosen}, capture_output=True, check=True)
     return float(made.stdout)

@@ -159,8 +159,8 @@ KEPT_S = 2 * 86_400.0
 REVISION_KEPT_S = 6 * 3_600.0
 """Time since the last pair after which those of a revision's case are: some 100 MB each."""
 _OF_REVISION = "revision-"
-_GRAPHS = ("fxgraph", "aotautograd")
-"""Folders of compiled graphs in torch's cache."""
+_BY_SOURCE = 2
+"""Length of the names of folders in Inductor's cache that hold kernels, named by their source."""
 
 
 class Caches:
@@ -188,12 +188,12 @@ class Caches:
     def of_revision(self, spec: JobSpec, baseline: str = "") -> Path:
         """The cache folder of a revision's case, kept from one pair of a gate to the next.
 
-        A new folder begins with a copy of the kernels of the ``baseline``. torch names them by
-        their source, so equal ones are compiled, and timed, once. The other way round, a contender
-        could give the baseline code.
+        A new folder begins with a copy of the kernels that the ``baseline`` has by then. They are
+        named by their source, so equal ones are compiled, and timed, once. Nothing is copied to a
+        baseline: code under review could plant kernels there.
 
-        torch's keys of graphs leave out some settings, so no two cases share a folder, and no two
-        revisions a graph.
+        No two cases share a folder, and no graph is copied: torch's keys of graphs leave out some
+        settings.
         """
         self._clear()
         folder = self._of_revision(spec, spec.revision)
@@ -201,11 +201,11 @@ class Caches:
             _copy_kernels(self._of_revision(spec, baseline), folder)
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)
-        return folder.absolute()
+        return folder
 
     def _of_revision(self, spec: JobSpec, revision: str) -> Path:
         named = hashlib.sha256(f"{revision}\n{spec.case.key}".encode()).hexdigest()[:32]
-        return self._folder / f"{_OF_REVISION}{named}"
+        return self._folder.absolute() / f"{_OF_REVISION}{named}"
 
     def _clear(self) -> None:
         with suppress(OSError):
@@ -216,10 +216,19 @@ class Caches:
 
 
 def _copy_kernels(caches: Path, to: Path) -> None:
-    """Copy a folder of caches without its graphs, links as links; if that fails, copy nothing."""
-    made = to.with_name(secrets.token_hex(16))
+    """Copy the kernels of a folder of caches, links as links; if that fails, copy nothing."""
+    made = to.with_name(f"{_OF_REVISION}{secrets.token_hex(16)}")
     try:
-        shutil.copytree(caches, made, symlinks=True, ignore=shutil.ignore_patterns(*_GRAPHS))
+        shutil.copytree(caches, made, symlinks=True, ignore=_no_kernels)
+        for group in made.glob(f"{_PRIVATE['TRITON_CACHE_DIR']}/*/__grp__*.json"):
+            paths = group.read_bytes()  # Triton names a kernel's files by their whole paths
+            group.write_bytes(paths.replace(os.fsencode(caches), os.fsencode(to)))
         made.rename(to)
-    except (OSError, shutil.Error):  # a process that compiles beside it moves its files
+    except (OSError, RecursionError):  # a process that compiles beside it moves its files
         remove(made.parent, made.name)
+
+
+def _no_kernels(folder: str, names: list[str]) -> list[str]:
+    """Give what lies in a folder of caches beside kernels: graphs, and choices by shape."""
+    inductor = Path(folder).name == _PRIVATE["TORCHINDUCTOR_CACHE_DIR"]
+    return [name for name in names if inductor and len(name) != _BY_SOURCE]

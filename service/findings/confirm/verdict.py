@@ -142,8 +142,9 @@ def _alike(
             return ConfirmationVerdict(State.BAD_NODE, says)
         says = Statement.of("nodes_differ", **revisions, **workers)
         return ConfirmationVerdict(State.NOT_REPRODUCED, says)
-    if not other and not (suspicion.usual.by_worker.keys() - {suspicion.worker}).isdisjoint(ill):
-        return _unresolved("others_slow", **revisions)
+    others = suspicion.usual.by_worker.keys() - {suspicion.worker}
+    if not other and others and others <= set(ill):
+        return _unresolved("others_slow", worker=suspicion.worker, **revisions)
     kind, worker = (
         ("new_level_too", reading.worker) if other else ("new_level_now", suspicion.worker)
     )
@@ -153,17 +154,17 @@ def _alike(
 def _apart(suspicion: Suspicion, reading: RemeasuredValue, elsewhere: RemeasuredValue) -> bool:
     """Return True if two workers lie as far apart as the suspicion is large, or nearly.
 
-    Beside a drift both are somewhere between the levels, one a little nearer to the new one. If the
-    slower one used to be faster than its kind ever is, that was another level.
+    Beside a drift both are somewhere between the levels, one a little nearer to the new one. A
+    worker that was better than the other and is not clearly worse now was at another level, of
+    older code for example.
     """
     usual, size = suspicion.usual, math.log(suspicion.after / suspicion.before)
-    here, there = (
-        usual.alike(one.worker, math.sqrt(one.baseline * one.contender))
-        for one in (reading, elsewhere)
-    )
-    ahead = math.log(usual.at(elsewhere.worker) / usual.at(reading.worker)) * math.copysign(1, size)
-    apart = math.log(here / there) / size >= 1 - CLEARLY
-    return apart and abs(suspicion.effect) >= LEAST_CONTRAST >= ahead
+    here, there = (math.sqrt(one.baseline * one.contender) for one in (reading, elsewhere))
+    apart = math.log(here / there)
+    ahead = math.log(usual.at(elsewhere.worker) / usual.at(reading.worker))
+    if abs(suspicion.effect) < LEAST_CONTRAST or (apart + ahead) / size < 1 - CLEARLY:
+        return False
+    return ahead * math.copysign(1.0, size) <= LEAST_CONTRAST or apart / size >= 1 - CLEARLY
 
 
 def _unresolved(kind: str, **facts: object) -> ConfirmationVerdict:

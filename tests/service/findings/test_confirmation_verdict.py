@@ -105,15 +105,19 @@ def test_a_node_that_differs_as_nodes_do_or_is_faster_is_no_bad_node(new: float)
 
 
 @pytest.mark.parametrize(
-    ("usual", "state"),
-    [(100.5, State.BAD_NODE), (104.0, State.NOT_REPRODUCED), (96.0, State.BAD_NODE)],
+    ("usual", "slow", "state"),
+    [
+        (100.5, 95.5, State.BAD_NODE),
+        (104.0, 98.8, State.NOT_REPRODUCED),
+        (104.0, 88.4, State.BAD_NODE),
+        (96.0, 91.2, State.BAD_NODE),
+    ],
 )
-def test_a_node_that_seems_to_have_been_faster_than_its_kind_is_no_bad_node(
-    usual: float, state: State
+def test_a_node_that_was_faster_than_its_kind_is_bad_only_if_it_is_slower_now(
+    usual: float, slow: float, state: State
 ) -> None:
-    """Then what it measured before was another level, of older code say."""
+    """Else what it measured before was another level, of older code say."""
     known = replace(SUSPECTED, usual=Baseline(OLD, {"a": OLD, "b": usual}))
-    slow = 0.95 * usual
     here, elsewhere = reading(Answer.SAME, slow, slow, "b"), reading(Answer.SAME, OLD, OLD)
     assert verdict(known, here, elsewhere).state is state
 
@@ -146,6 +150,12 @@ def test_a_worker_whose_like_are_slow_is_not_told_from_its_environment(
     """A node that turns bad while the only other one is bad looks like a change around the code."""
     known = replace(SUSPECTED, usual=Baseline(OLD, {"a": OLD, "b": OLD}))
     assert verdict(known, reading(Answer.SAME, NEW, NEW, worker="b"), ill=ill).state is state
+
+
+def test_a_third_worker_that_is_well_could_be_asked() -> None:
+    known = replace(SUSPECTED, usual=Baseline(OLD, {"a": OLD, "b": OLD, "c": OLD}))
+    said = verdict(known, reading(Answer.SAME, NEW, NEW, worker="b"), ill="a")
+    assert said.state is State.ENVIRONMENT
 
 
 @pytest.mark.parametrize(

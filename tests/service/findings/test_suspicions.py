@@ -281,6 +281,53 @@ def test_what_changed_while_a_worker_was_slow_ends_the_level_of_all(
     assert suspected[-1].effect == pytest.approx(-0.04, abs=0.003)
 
 
+@pytest.mark.parametrize("last", [25, 30])
+def test_a_small_change_of_the_code_beside_a_much_slower_worker_is_suspicious(
+    database: Database, last: int
+) -> None:
+    """From revision 20 on the code is 1.5 % slower, and worker x is 10 % slower besides.
+
+    The change lies at the first slow point of x, after that of y.
+    """
+    with database.writing() as session:
+        long.prepare(session, ["x", "y"])
+        for number in range(last + 1):
+            for place, worker in enumerate("yx"):
+                slow = 0.9 if worker == "x" and number >= 20 else 1.0
+                value = 100.0 * slow * (0.985 if number >= 20 else 1.0) * quiet(number, place)
+                long.add(session, {number: value}, worker, place=place, minutes=place)
+        long.analyse(session, long.SERIES, long.START)
+        history = Histories(session).of(long.SERIES)
+    change = history.analysis.changes[0].change
+    change = replace(change, index=41, effect=-0.064, before=100.0, after=93.6)
+    of_x = between(history.recent, change, 41)
+    history = replace(history, analysis=replace(history.analysis, changes=(of_x,)))
+    ill = {"x": [(long.placed_at(20), None)]}
+    suspected = confirm.suspicions(history, long.START, AlreadyReported(), ill)
+    assert (long.revision_of(19), long.revision_of(20)) in [
+        (one.last_good, one.first_bad) for one in suspected
+    ]
+
+
+def test_a_worker_that_was_slow_long_ago_makes_no_later_change_doubtful(
+    database: Database,
+) -> None:
+    """The first point at the new level happens to lie near the old one."""
+    with database.writing() as session:
+        long.prepare(session, ["x", "y"])
+        for number in range(54):
+            for place, worker in enumerate("xy"):
+                slow = 0.95 if worker == "x" and 2 <= number < 5 else 1.0
+                faster = 1.04 if number > 36 or (number, place) == (36, 1) else 1.0
+                value = 100.0 * slow * faster * quiet(number, place)
+                long.add(session, {number: value}, worker, place=place, minutes=place)
+        long.analyse(session, long.SERIES, long.START)
+        history = Histories(session).of(long.SERIES)
+        ill = {"x": [(long.placed_at(2), long.placed_at(5))]}
+        found = candidates(session, history, AlreadyReported(), ill)
+    assert [one.placed.first_bad for one in found] == [long.revision_of(36)]
+
+
 @pytest.mark.parametrize(("placed", "told"), [(25, False), (36, True)])
 def test_a_change_where_a_slow_worker_recovered_is_none_while_the_others_stay(
     database: Database, placed: int, *, told: bool
