@@ -6,7 +6,6 @@ import math
 
 from sqlalchemy.orm import Session
 
-from service.analysis.contrast import LEAST_EFFECT
 from service.analysis.detection.alarms import PATIENCE
 from service.analysis.detection.windows import SAME
 from service.findings import causes, rules
@@ -23,7 +22,7 @@ def candidates(
     history: SeriesHistory,
     covered: rules.AlreadyReported,
     ill: slow_workers.SlowPeriods,
-    least: float = LEAST_EFFECT,
+    least: float,
 ) -> list[rules.Candidate]:
     """Changes of a series that no finding covers and that the history alone makes believable."""
     analysis = history.analysis
@@ -82,5 +81,6 @@ def _made_by_slow_workers(
     if shift is None or min(change.before, change.after) <= 0:
         return shift is None
     size = math.log(change.after / change.before)
-    support = support_at_place(size, shift) if near else causes.support(size, shift.log, shift.error)
-    return support < 0
+    if near:
+        return support_at_place(size, shift) < 0
+    return causes.support(size, shift.log, shift.error) < 0

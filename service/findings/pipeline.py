@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from sqlalchemy.orm import Session
 
@@ -28,12 +28,13 @@ from service.findings.queries import failing_by_series
 from service.findings.rules import AlreadyReported, Candidate
 from service.findings.threshold_table import list_thresholds
 from service.findings.thresholds import least_effect, threshold_of
-from service.history import analysis, pending, slow_workers
-from service.history.failing import failure_runs
+from service.history import analysis, failing, pending, slow_workers
 from service.history.series_history import SeriesHistory
 from service.schemas.thresholds import ThresholdView
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 GROUP = 16
 """Series whose analyses are stored in one transaction. Each commit waits for the disk; on SQLite
@@ -111,46 +112,45 @@ def look(database: Database, daily: int = DAILY) -> Looked:
     with database.reading() as session:
         compared = compare_nodes(session)
         likely = growing(analysis.Histories(session), analysed)
-    failing = _failing(database)  # before the notes are cleared: after an error, they still wait
+    # Before the notes are cleared: after an error, they still wait.
+    broken = _apart(database, _failing, failing_cases.watch, "cases that fail")
     with database.writing() as session:
         alone(session, _FINDINGS)
         now = now_of(session)
         looked = conclude(session, due.notes, news, compared, now, daily, likely)
-    others = (*failing, *_overtaken(database, analysed))
-    return replace(looked, opened=(*looked.opened, *others))
+    fastest = _apart(
+        database,
+        lambda session: fastest_cases.ranked(session, analysed, now_of(session)) or None,
+        fastest_cases.watch,
+        "the fastest cases",
+    )
+    return replace(looked, opened=(*looked.opened, *broken, *fastest))
 
 
-def _failing(database: Database) -> list[str]:
-    """Tell of cases that fail; whatever is wrong there holds no other finding up."""
+def _failing(session: Session) -> Sequence[failing.FailureRun] | None:
+    runs = failing.failure_runs(session, now_of(session))
+    return runs if runs or failing_by_series(session) else None
+
+
+def _apart(
+    database: Database,
+    read: Callable[[Session], T | None],
+    watch: Callable[[Session, T, datetime], list[str]],
+    about: str,
+) -> list[str]:
+    """Tell of what was read, if anything; whatever is wrong there holds no other finding up."""
     try:
         with database.reading() as session:
-            runs = failure_runs(session, now_of(session))
-            if not runs and not failing_by_series(session):
-                return []
-        with database.writing() as session:
-            alone(session, _FINDINGS)
-            return failing_cases.watch(session, runs, now_of(session))
-    except Exception as error:
-        if passes(error):  # the next look tells of it
-            raise
-        log.exception("cases that fail cannot be told")
-        return []
-
-
-def _overtaken(database: Database, analysed: Sequence[str]) -> list[str]:
-    """Tell of cases that overtook the best; whatever is wrong there holds no other finding up."""
-    try:
-        with database.reading() as session:
-            rankings = fastest_cases.ranked(session, analysed, now_of(session))
-        if not rankings:
+            found = read(session)
+        if found is None:
             return []
         with database.writing() as session:
             alone(session, _FINDINGS)
-            return fastest_cases.watch(session, rankings, now_of(session))
+            return watch(session, found, now_of(session))
     except Exception as error:
         if passes(error):  # the next look tells of it
             raise
-        log.exception("the fastest cases cannot be ranked")
+        log.exception("%s cannot be told", about)
         return []
 
 

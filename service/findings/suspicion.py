@@ -232,15 +232,14 @@ def _by_well(
     }
     known, found = {shift.index for shift in covered.shifts}, {}
     for one in sorted(changes, key=lambda one: one.id in beside_ill):
-        change = one.change
-        shift: rules.PendingShift | None
-        shift = rules.PendingShift(change.index, change.before, change.after)
+        shift = rules.PendingShift(one.change.index, one.change.before, one.change.after)
         if one.id in beside_ill:
-            unseen = shift if one.id in covered.changes else None
-            shift = _shift_by_well(tail, change, known, ill) or unseen
-        if shift is not None:
-            found[one.id] = shift
-            known.add(shift.index)
+            by_well = _shift_by_well(tail, one.change, known, ill)
+            if by_well is None and one.id not in covered.changes:
+                continue
+            shift = by_well or shift
+        found[one.id] = shift
+        known.add(shift.index)
     return found
 
 
@@ -254,9 +253,8 @@ def _shift_by_well(
     usual = Baseline.of((point.worker, point.value) for point in earlier)
     values = [usual.alike(point.worker, point.value) for point in later]
     before, after = usual.level, median(values)
-    if before <= 0 or (after > before) != (change.effect > 0):
-        return None
-    if not rules.worth_telling(after / before - 1.0):
+    same_way = (after > before) == (change.effect > 0)
+    if before <= 0 or not same_way or not rules.worth_telling(after / before - 1.0):
         return None
     first = next(at for at, value in enumerate(values) if abs(value - before) > abs(value - after))
     index = tail.number_of(later[first].result_id)

@@ -324,7 +324,7 @@ def test_a_worker_that_was_slow_long_ago_makes_no_later_change_doubtful(
         long.analyse(session, long.SERIES, long.START)
         history = Histories(session).of(long.SERIES)
         ill = {"x": [(long.placed_at(2), long.placed_at(5))]}
-        found = candidates(session, history, AlreadyReported(), ill)
+        found = candidates(session, history, AlreadyReported(), ill, 0.005)
     assert [one.placed.first_bad for one in found] == [long.revision_of(36)]
 
 
@@ -347,5 +347,5 @@ def test_a_change_where_a_slow_worker_recovered_is_none_while_the_others_stay(
         at = between(history.recent, replace(change.change, index=2 * placed), 2 * placed)
         history = replace(history, analysis=replace(history.analysis, changes=(at,)))
         ill = {"x": [(long.placed_at(20), long.placed_at(25))]}
-        found = candidates(session, history, AlreadyReported(), ill)
+        found = candidates(session, history, AlreadyReported(), ill, 0.005)
     assert [one.placed.first_bad for one in found] == ([long.revision_of(placed)] if told else [])
