@@ -29,7 +29,7 @@ from service.analysis.recovery import clearly_at
 from service.analysis.statement import Statement
 from service.findings import lifecycle
 from service.findings.rules import NOTHING, Candidate, Remeasured
-from service.findings.unmoved_series import unmoved
+from service.findings.unmoved_series import on_both_sides
 from service.history import queries, replicates, revisions
 from service.history.analysis import Histories
 from service.history.queries import name_of
@@ -69,6 +69,10 @@ def question_of(
     revision = session.get_one(Revision, placed.first_bad)
     alike = [other for other in group[1:] if metric(other.series.metric).subject == subject]
     moved = {cell_of(candidate.series) for candidate in (first, *alike)}
+    rest = [
+        (cell_of(other.series), stayed)
+        for other, stayed in on_both_sides(session, first, since, around, ill)
+    ]
     return Question(
         case=first.series.case,
         hardware=formats.hardware(first.series.comparability),
@@ -89,11 +93,8 @@ def question_of(
         before=(*old, *again[0]),
         after=(*new, *again[1]),
         moved=tuple(moved_with(first, alike)),
-        unmoved=tuple(
-            cell_of(history.series)
-            for history in unmoved(session, first, since, around, ill)
-            if cell_of(history.series) not in moved
-        ),
+        unmoved=tuple(cell for cell, stayed in rest if stayed and cell not in moved),
+        unclear=tuple(cell for cell, stayed in rest if not stayed and cell not in moved),
         residuals=tuple(residual for other in here for residual in residuals(other, since)),
     )
 

@@ -1,4 +1,4 @@
-"""Finds the series that did not move with the cause of a change."""
+"""Tells the series that did not move with the cause of a change."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from service.history.series_history import EDGE, Place, SeriesHistory
 from service.history.slow_workers import SlowPeriods
 
 
-def unmoved(
+def on_both_sides(
     session: Session,
     first: rules.Candidate,
     since: Place,
     around: Sequence[SeriesHistory],
     ill: SlowPeriods,
-) -> Iterator[SeriesHistory]:
-    """Yield the series that were measured on both sides of a place and did not move with it.
+) -> Iterator[tuple[SeriesHistory, bool]]:
+    """Yield the series that were measured on both sides of a place; True if one did not move.
 
-    One that does not tell is left out: it neither moved nor stayed.
+    The others moved with it or by another cause, or do not tell.
     """
     change, reported = first.placed.change, reported_places(session, around)
     project = first.series.project
@@ -34,25 +34,19 @@ def unmoved(
         revisions.beside(session, since[0], project, by) for by in (-rules.NEAR, rules.DRIFT)
     )
     for history in around:
-        places = reported[history.series.id]
-        if not _spans(history, since):
+        places, recent = reported[history.series.id], history.recent
+        index = recent.index_at(since)
+        if index is None or not recent.first < index < recent.first + len(recent.points):
+            continue
+        if any(abs(one.change.index - index) <= EDGE for one in history.analysis.changes):
+            yield history, False
             continue
         if first.drifts:
             until = min([last, *_starts_after(history, since, places)])
             shift = shift_by_now(history, (begin, since[0], until), places, ill)
         else:
             shift = step_at(history, since[0], places, ill)
-        if shift is not None and _stayed(change, shift):
-            yield history
-
-
-def _spans(history: SeriesHistory, since: Place) -> bool:
-    """Return True if a series has points on both sides of a place where no change is detected."""
-    recent = history.recent
-    index = recent.index_at(since)
-    if index is None or index <= recent.first or index >= recent.first + len(recent.points):
-        return False
-    return all(abs(one.change.index - index) > EDGE for one in history.analysis.changes)
+        yield history, shift is not None and _stayed(change, shift)
 
 
 def _starts_after(

@@ -152,6 +152,8 @@ def extent(cells: Statement) -> str:
     if facts["case"]:
         return f"{moved + others} of {everyone} cases{hardware}"
     counted = f"all {covered} cases" if moved == covered else f"{moved} of {covered} cases"
+    if facts["unclear"]:
+        counted += f" that can tell (of {covered + facts['unclear']})"
     more = f" and {others} {'other' if others == 1 else 'others'}" if others else ""
     return f"{counted}{more}{hardware}" + (f", none of the other {still}" if still else "")
 

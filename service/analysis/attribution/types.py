@@ -121,6 +121,8 @@ class Question:
     """Other cells that changed at the same point in the same metric."""
     unmoved: tuple[Cell, ...] = ()
     """Cells that were measured on both sides of this point and did not change."""
+    unclear: tuple[Cell, ...] = ()
+    """Those that do not tell: they are noisy there, or moved by another cause as well."""
     author: str = ""
     """Author of ``first_bad``; empty if unknown."""
     title: str = ""

@@ -17,6 +17,7 @@ def headline(moved: int, others: int, *conditions: Statement, case: str = KEY) -
         covered=1,
         others=others,
         still=12,
+        unclear=0,
         hardware=(),
     )
     sizes = {"least": -0.01, "middle": -0.01, "most": -0.01}

@@ -1,6 +1,7 @@
 """Which axis values explain what moved together."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -105,6 +106,15 @@ def test_any_value_of_an_axis_may_be_the_reason() -> None:
 def test_one_of_four_may_stand_still() -> None:
     four = those(workload="unet", compile="default")
     assert described(four[:3]) == "unet with compile=default: 3 of 4 cases, none of the other 32"
+
+
+def test_cases_that_do_not_tell_are_told_of() -> None:
+    """Noise, or another cause, hides nine of the twelve; that of another workload is no matter."""
+    unet = those(workload="unet")
+    posed = asked(unet[:3], [one for one in MATRIX if one not in unet[3:]])
+    posed = replace(posed, unclear=tuple(map(Cell, [*unet[3:], those(workload="nanogpt")[0]])))
+    expected = "unet: all 3 cases that can tell (of 12), none of the other 24"
+    assert say(where(posed, rule(posed))) == expected
 
 
 def test_an_exact_rule_is_worth_one_more_condition() -> None:
