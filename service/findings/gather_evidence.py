@@ -70,8 +70,9 @@ def question_of(
     alike = [other for other in group[1:] if metric(other.series.metric).subject == subject]
     moved = {cell_of(candidate.series) for candidate in (first, *alike)}
     rest = [
-        (cell_of(other.series), stayed)
+        (cell, stayed)
         for other, stayed in on_both_sides(session, first, since, around, ill)
+        if (cell := cell_of(other.series)) not in moved
     ]
     return Question(
         case=first.series.case,
@@ -93,8 +94,8 @@ def question_of(
         before=(*old, *again[0]),
         after=(*new, *again[1]),
         moved=tuple(moved_with(first, alike)),
-        unmoved=tuple(cell for cell, stayed in rest if stayed and cell not in moved),
-        unclear=tuple(cell for cell, stayed in rest if not stayed and cell not in moved),
+        unmoved=tuple(cell for cell, stayed in rest if stayed),
+        unclear=tuple(cell for cell, stayed in rest if not stayed),
         residuals=tuple(residual for other in here for residual in residuals(other, since)),
     )
 

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from benchmarks.catalog.precision_tiers import Tier, timed
 from benchmarks.contracts import Protocol, Result, Status, Telemetry
 from trials.agreement.planted import Kind
+from trials.live_service import environment
 from worker.device.nvml import Gauge, NvmlGauge
 from worker.device.state import Occupancy, Sampler
 from worker.device.telemetry import attach
@@ -171,7 +172,7 @@ def work_rate(kind: Kind, device: str = "auto") -> float:
     if number and visible:
         number = visible.split(",")[int(number)]
     chosen = {"CUDA_VISIBLE_DEVICES": number} if number else {}
-    made = subprocess.run(command, env={**os.environ, **chosen}, capture_output=True, check=True)
+    made = subprocess.run(command, env=environment(**chosen), capture_output=True, check=True)
     return float(made.stdout)
 
 

@@ -219,7 +219,7 @@ def _copy_kernels(caches: Path, to: Path) -> None:
     """Copy the kernels of a folder of caches, links as links; if that fails, copy nothing."""
     made = to.with_name(f"{_OF_REVISION}{secrets.token_hex(16)}")
     try:
-        shutil.copytree(caches, made, symlinks=True, ignore=_no_kernels)
+        shutil.copytree(caches, made, symlinks=True, ignore=_beside_kernels)
         for group in made.glob(f"{_PRIVATE['TRITON_CACHE_DIR']}/*/__grp__*.json"):
             paths = group.read_bytes()  # Triton names a kernel's files by their whole paths
             group.write_bytes(paths.replace(os.fsencode(caches), os.fsencode(to)))
@@ -228,7 +228,7 @@ def _copy_kernels(caches: Path, to: Path) -> None:
         remove(made.parent, made.name)
 
 
-def _no_kernels(folder: str, names: list[str]) -> list[str]:
+def _beside_kernels(folder: str, names: list[str]) -> list[str]:
     """Give what lies in a folder of caches beside kernels: graphs, and choices by shape."""
     inductor = Path(folder).name == _PRIVATE["TORCHINDUCTOR_CACHE_DIR"]
     return [name for name in names if inductor and len(name) != _BY_SOURCE]

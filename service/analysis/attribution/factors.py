@@ -79,9 +79,8 @@ def where(question: Question, rule: AxisRule | None) -> Statement:
     # A case that moved on one kind of hardware and not on another counts once for each.
     apart = {cell.case.key for cell in moved} & {cell.case.key for cell in still}
     count = len if apart else _count_cases
-    unclear = {cell for cell in question.unclear if cell not in (*moved, *still)}
     held = rule.conditions if rule is not None and len(moved) > 1 else ()
-    unclear = {cell for cell in unclear if held and all(one.holds(cell) for one in held)}
+    untold = {cell for cell in question.unclear if held and all(one.holds(cell) for one in held)}
     return Statement.of(
         "cells",
         conditions=conditions,
@@ -92,7 +91,7 @@ def where(question: Question, rule: AxisRule | None) -> Statement:
         covered=count(covered),
         others=count(moved) - count(inside),
         still=count((*moved, *still)) - count({*moved, *covered}),
-        unclear=count({*covered, *unclear}) - count(covered),
+        unclear=count({*covered, *(untold - {*moved, *still})}) - count(covered),
         hardware=tuple(sorted({cell.hardware for cell in moved})) if len(hardware) > 1 else (),
     )
 

@@ -1,6 +1,6 @@
 """Which points are measured again, and between which revisions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from service.findings.confirm import Suspicion, begin
 from service.findings.pipeline import follow_series
 from service.findings.rules import AlreadyReported
 from service.history.analysis import Histories
-from service.history.series_history import between
+from service.history.series_history import SeriesHistory, between
 from service.models import ComparisonRow, ConfirmationRow, WorkerRow
 
 STEADY = 20
@@ -250,6 +250,22 @@ def quiet(number: int, place: int) -> float:
     return 1.0 + 0.001 * ((7 * number + 3 * place) % 5 - 2)
 
 
+def measured(
+    session: Session, last: int, workers: str, value: Callable[[int, str], float]
+) -> SeriesHistory:
+    """Give a history in which the ``workers`` measure each revision in turn, up to ``last``.
+
+    ``value`` gives what a worker measures of a revision, but for the noise.
+    """
+    long.prepare(session, list(workers))
+    for number in range(last + 1):
+        for place, worker in enumerate(workers):
+            noisy = value(number, worker) * quiet(number, place)
+            long.add(session, {number: noisy}, worker, place=place, minutes=place)
+    long.analyse(session, long.SERIES, long.START)
+    return Histories(session).of(long.SERIES)
+
+
 @pytest.mark.parametrize("last", range(27, 32))
 @pytest.mark.parametrize("reported", [False, True])
 def test_what_changed_while_a_worker_was_slow_ends_the_level_of_all(
@@ -259,16 +275,13 @@ def test_what_changed_while_a_worker_was_slow_ends_the_level_of_all(
 
     Nothing else happens, until at the last revision the code becomes 4 % slower.
     """
+
+    def value(number: int, worker: str) -> float:
+        code = (0.97 if number >= 22 else 1.0) * (0.96 if number == last else 1.0)
+        return 100.0 * code * (0.95 if worker == "x" and 20 <= number < 25 else 1.0)
+
     with database.writing() as session:
-        long.prepare(session, ["x", "y"])
-        for number in range(last + 1):
-            code = (0.97 if number >= 22 else 1.0) * (0.96 if number == last else 1.0)
-            for place, worker in enumerate("xy"):
-                slow = 0.95 if worker == "x" and 20 <= number < 25 else 1.0
-                value = 100.0 * code * slow * quiet(number, place)
-                long.add(session, {number: value}, worker, place=place, minutes=place)
-        long.analyse(session, long.SERIES, long.START)
-        history = Histories(session).of(long.SERIES)
+        history = measured(session, last, "xy", value)
     ill = {"x": [(long.placed_at(20), long.placed_at(25))]}
     changes = frozenset(change.id for change in history.analysis.changes if reported)
     covered = AlreadyReported(changes=changes)
@@ -289,15 +302,13 @@ def test_a_small_change_of_the_code_beside_a_much_slower_worker_is_suspicious(
 
     The change lies at the first slow point of x, after that of y.
     """
+
+    def value(number: int, worker: str) -> float:
+        slow = 0.9 if worker == "x" and number >= 20 else 1.0
+        return 100.0 * slow * (0.985 if number >= 20 else 1.0)
+
     with database.writing() as session:
-        long.prepare(session, ["x", "y"])
-        for number in range(last + 1):
-            for place, worker in enumerate("yx"):
-                slow = 0.9 if worker == "x" and number >= 20 else 1.0
-                value = 100.0 * slow * (0.985 if number >= 20 else 1.0) * quiet(number, place)
-                long.add(session, {number: value}, worker, place=place, minutes=place)
-        long.analyse(session, long.SERIES, long.START)
-        history = Histories(session).of(long.SERIES)
+        history = measured(session, last, "yx", value)
     change = history.analysis.changes[0].change
     change = replace(change, index=41, effect=-0.064, before=100.0, after=93.6)
     of_x = between(history.recent, change, 41)
@@ -313,16 +324,13 @@ def test_a_worker_that_was_slow_long_ago_makes_no_later_change_doubtful(
     database: Database,
 ) -> None:
     """The first point at the new level happens to lie near the old one."""
+
+    def value(number: int, worker: str) -> float:
+        slow = 0.95 if worker == "x" and 2 <= number < 5 else 1.0
+        return 100.0 * slow * (1.04 if number > 36 or (number, worker) == (36, "y") else 1.0)
+
     with database.writing() as session:
-        long.prepare(session, ["x", "y"])
-        for number in range(54):
-            for place, worker in enumerate("xy"):
-                slow = 0.95 if worker == "x" and 2 <= number < 5 else 1.0
-                faster = 1.04 if number > 36 or (number, place) == (36, 1) else 1.0
-                value = 100.0 * slow * faster * quiet(number, place)
-                long.add(session, {number: value}, worker, place=place, minutes=place)
-        long.analyse(session, long.SERIES, long.START)
-        history = Histories(session).of(long.SERIES)
+        history = measured(session, 53, "xy", value)
         ill = {"x": [(long.placed_at(2), long.placed_at(5))]}
         found = candidates(session, history, AlreadyReported(), ill, 0.005)
     assert [one.placed.first_bad for one in found] == [long.revision_of(36)]
@@ -333,16 +341,13 @@ def test_a_change_where_a_slow_worker_recovered_is_none_while_the_others_stay(
     database: Database, placed: int, *, told: bool
 ) -> None:
     """Worker x is 5 % slower until revision 25, and the code becomes 4 % faster at 36."""
+
+    def value(number: int, worker: str) -> float:
+        slow = 0.95 if worker == "x" and 20 <= number < 25 else 1.0
+        return 100.0 * slow * (1.04 if number >= 36 else 1.0)
+
     with database.writing() as session:
-        long.prepare(session, ["x", "y"])
-        for number in range(54):
-            for place, worker in enumerate("xy"):
-                slow = 0.95 if worker == "x" and 20 <= number < 25 else 1.0
-                faster = 1.04 if number >= 36 else 1.0
-                value = 100.0 * slow * faster * quiet(number, place)
-                long.add(session, {number: value}, worker, place=place, minutes=place)
-        long.analyse(session, long.SERIES, long.START)
-        history = Histories(session).of(long.SERIES)
+        history = measured(session, 53, "xy", value)
         change = next(one for one in history.analysis.changes if one.change.index == 72)
         at = between(history.recent, replace(change.change, index=2 * placed), 2 * placed)
         history = replace(history, analysis=replace(history.analysis, changes=(at,)))
