@@ -220,6 +220,11 @@ def hardware(comparability: Mapping[str, str]) -> str:
     return f"{model} · {usable} cores" if usable else model
 
 
+def device(name: str) -> str:
+    """Shorten the name of a device: ``H200``."""
+    return name.removeprefix("NVIDIA ")
+
+
 def peak_memory_of(comparability: Mapping[str, str]) -> str:
     """Say what a result's peak memory is of: a GPU tells tensors apart, a CPU does not."""
     if comparability.get("hw.device") == "cpu":

@@ -21,7 +21,7 @@ _FAILS = {
     Status.UNBUILDABLE: "cannot be built",
     Status.COMPILE_ERROR: "fails to compile",
     Status.RUNTIME_ERROR: "ends with an error",
-    Status.PARITY_FAIL: "fails parity",
+    Status.PARITY_FAIL: "fails the parity check",
     Status.CRASHED: "crashes",
     Status.GARBAGE: "ends without a result",
     Status.TIMEOUT: "times out",
@@ -52,7 +52,8 @@ def short(headline: Statement) -> str:
     if alone:
         tellings.append(("", False))
     if alone and cells["conditions"]:
-        tellings.append((subject_of(Statement("cells", {**cells, "case": ""})), True))
+        told_apart = subject_of(Statement("cells", {**cells, "case": ""}))
+        tellings.append((f"{told_apart} (1 case)", True))
     for subject, since in tellings:
         whole = headline_words(headline, verb="", subject=subject, since=since)
         if len(whole.split()) < HEADLINE_WORDS:
@@ -131,31 +132,34 @@ def _several(cells: Mapping[str, Any]) -> str:
 def condition(of: str, value: str | None) -> str:
     """A condition of the rule that moved cells obey: ``precision=bf16``, ``default compile``."""
     if of in _PLACES:
-        return f"{_PLACES[of]} {_device(value or '')}"
+        return f"{_PLACES[of]} {formats.device(value or '')}"
     if value is None:
         return f"default {of}"
     return f"{of} set" if value == factors.ANY else f"{of}={value}"
-
-
-def _device(name: str) -> str:
-    return name.removeprefix("NVIDIA ")
 
 
 def extent(cells: Statement) -> str:
     """Count the cases that moved and those that did not; empty if there is only one."""
     facts: Mapping[str, Any] = cells.facts
     moved, covered, others, still = (facts[n] for n in ("moved", "covered", "others", "still"))
-    hardware = f" on {listed([*map(_device, facts['hardware'])])}" if facts["hardware"] else ""
+    told = {condition.facts["of"] for condition in facts["conditions"]}
+    hardware = "" if "hardware" in told else _on(facts["hardware"])
+    absent = f", none{_on(facts['absent'])}" if facts.get("absent") else ""
     everyone = covered + others + still
     if everyone == 1:
-        return hardware.strip()
+        return f"{hardware}{absent}".strip(", ")
     if facts["case"]:
-        return f"{moved + others} of {everyone} cases{hardware}"
+        return f"{moved + others} of {everyone} cases{hardware}{absent}"
     counted = f"all {covered} cases" if moved == covered else f"{moved} of {covered} cases"
     if facts["unclear"]:
         counted += f" that can tell (of {covered + facts['unclear']})"
     more = f" and {others} {'other' if others == 1 else 'others'}" if others else ""
-    return f"{counted}{more}{hardware}" + (f", none of the other {still}" if still else "")
+    rest = f", none of the other {still}" if still else ""
+    return f"{counted}{more}{hardware}{absent}{rest}"
+
+
+def _on(hardware: Sequence[str]) -> str:
+    return f" on {listed([*map(formats.device, hardware)])}" if hardware else ""
 
 
 def listed(names: Sequence[str]) -> str:

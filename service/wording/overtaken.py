@@ -9,6 +9,7 @@ from benchmarks.contracts import Case
 from service.schemas.best import BestCase
 from service.schemas.series import Ratio
 from service.wording import formats
+from service.wording.headline import HEADLINE_WORDS
 
 NAMED = 2
 """Cases as good that are named; of more the number is told."""
@@ -43,24 +44,37 @@ def overtook(best: BestCase) -> str:
 
 def sentence(**facts: Any) -> str:
     """Say which case is the fastest now, since when, by how much, and which of the two changed."""
-    faster = faster_by(Ratio(facts["faster"], facts["low"], facts["high"]))
-    gained = facts["gained"]
-    itself = "It was not measured before" if gained is None else f"It {_moved(gained)}"
+    ahead_by = f"{formats.size(facts['faster'] - 1)} ahead"
+    if facts["low"] is not None and facts["high"] is not None:
+        low, high = (formats.change(facts[name] - 1) for name in ("low", "high"))
+        ahead_by += f" ({low} to {high})"
     return (
-        f"{facts['workload']} on {facts['device']} is fastest with {facts['best']} since "
-        f"{formats.revision(facts['since'])}: {faster} than with {facts['other']}, the fastest "
-        f"before. {itself}; the former best {_moved(facts['lost'])}."
+        f"{facts['workload']} on {formats.device(facts['device'])} is fastest with {facts['best']} "
+        f"since {formats.revision(facts['since'])}, {ahead_by} of {facts['other']}, the fastest "
+        f"before: {_why(facts['gained'], facts['lost'])}."
     )
 
 
+def _why(gained: float | None, lost: float) -> str:
+    """Say which of the two cases changed, and how."""
+    if gained is None:
+        return "it was not measured before"
+    if gained < 0 and lost < 0:
+        return f"both became slower, by {formats.size(gained)} and by {formats.size(lost)}"
+    return f"it became {_moved(gained)}, the other one {_moved(lost)}"
+
+
 def headline(**facts: Any) -> str:
-    """Say the same in under twelve words."""
+    """Say the same in under twelve words; names both cases where there is room."""
     since = formats.revision(facts["since"])
-    return f"{facts['workload']}: {facts['ahead']} overtook {facts['other']} at {since}"
+    ahead, other = (facts[name].replace(" and ", " ") for name in ("ahead", "other"))
+    whole = f"{facts['workload']}: {ahead} overtook {other} at {since}"
+    fits = len(whole.split()) < HEADLINE_WORDS
+    return whole if fits else f"{facts['workload']}: another case is the fastest since {since}"
 
 
 def _moved(change: float) -> str:
-    return f"{'gained' if change >= 0 else 'lost'} {formats.size(change)}"
+    return f"{formats.size(change)} {'faster' if change >= 0 else 'slower'}"
 
 
 def faster_by(ratio: Ratio) -> str:

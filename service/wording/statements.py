@@ -6,7 +6,6 @@ import math
 import string
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import chain, repeat
 from typing import Any
 
 from service.analysis.attribution import environment
@@ -140,20 +139,34 @@ def _change(
     cause: str,
     reasons: Sequence[Statement],
     workers: Sequence[str],
+    also: Sequence[Statement] = (),
     *,
     confirmed: bool,
 ) -> str:
     facts: Mapping[str, Any] = headline.facts
     begin = f"{say(headline)}{_maker(facts, cause)}{_extent(facts['cells'])}. "
-    seen = f"{'Confirmed' if confirmed else 'Seen'} on {_nodes(workers)}; " if workers else ""
-    begin += _sentence_case(f"{seen}{_CAUSES[cause]}")
-    sentence = begin
-    for between, reason in zip(chain([": "], repeat("; ")), reasons, strict=False):
-        longer = f"{sentence}{between}{say(reason)}"
-        if sentence != begin and len(longer.split()) > MOST_WORDS:
+    begin += _sentence_case(f"{_seen(headline, workers, confirmed)}{_CAUSES[cause]}")
+    sentence = f"{_longer(begin, ': ', reasons, at_least=1)}."
+    return _longer(sentence, " Also changed: ", also).removesuffix(".") + "."
+
+
+def _longer(sentence: str, begin: str, clauses: Sequence[Statement], at_least: int = 0) -> str:
+    """Add clauses while there is room, and the first ones anyway."""
+    for number, clause in enumerate(clauses):
+        longer = f"{sentence}{'; ' if number else begin}{say(clause)}"
+        if number >= at_least and len(longer.split()) > MOST_WORDS:
             break
         sentence = longer
-    return f"{sentence}."
+    return sentence
+
+
+def _seen(headline: Statement, workers: Sequence[str], confirmed: bool) -> str:
+    if not workers:
+        return ""
+    if confirmed:
+        return f"Confirmed on {_nodes(workers)}; "
+    once = "" if headline.kind == "failure" else ", unconfirmed"
+    return f"Seen on {_nodes(workers)}{once}; "
 
 
 def _nodes(workers: Sequence[str]) -> str:
@@ -220,7 +233,7 @@ WORDS: dict[str, Words] = {
     "fact_changed": "{fact:fact} {before:values} -> {after:values}",
     "digest_changed": "{fact:fact} is another",
     "environment_unchanged": "environment unchanged ({unchanged} facts)",
-    "environment_mixed": "no fact of the environment changed ({unchanged} the same everywhere)",
+    "environment_mixed": "no fact of the environment changed with it ({unchanged} unchanged)",
     "facts_changed_here": partial(_facts, how=" changed at the same point"),
     "facts_changed_between": partial(_facts, how=" changed in between"),
     # the revision
@@ -275,8 +288,8 @@ WORDS: dict[str, Words] = {
         "of one kind do."
     ),
     "new_level_here": (
-        "{last_good} and {first_bad} are both at the new level on {worker}, and both at the old "
-        "one on {other}."
+        "Measured again, even {last_good} is at the new level on {worker}, and {first_bad} is "
+        "still at the old one on {other}."
     ),
     "new_level_too": (
         "{last_good} and {first_bad} are both at the new level, on {worker} as well: what changed "
@@ -288,7 +301,10 @@ WORDS: dict[str, Words] = {
     ),
     "others_slow": "{last_good} and {first_bad} are both at the new level on {worker}, and the "
     "other workers are slow: nothing tells {worker} from its environment.",
-    "worker_at_fault": "Worker {worker} is {share:size} slower since {first_bad:revision}: {why}",
+    "worker_at_fault": (
+        "Worker {worker} is {share:size} slower since {first_bad:revision}: the machine, not the "
+        "code. {why}"
+    ),
     # too little to look at
     "imported": "imported from {source}, so nothing tells code from machine",
     "no_measurement_before": "no measurement from before it is at hand",

@@ -54,10 +54,10 @@ def test_exceptions_and_single_cases_name_no_factor(sentence: str) -> None:
 @pytest.mark.parametrize(
     ("headline", "key"),
     [
-        ("resnet50 with compile=reduce-overhead runs out of memory since r34",
+        ("resnet50 with compile=reduce-overhead (1 case) runs out of memory since r34",
          "resnet50:full compile=reduce-overhead decode=cache layout=channels_last optimizer=fused "
          "pinning=on precision=bf16 workers=16"),
-        ("first step of fp16 resnet50 1.0 % longer since r34",
+        ("first step of fp16 resnet50 (1 case) 1.0 % longer since r34",
          "resnet50:full layout=channels_last optimizer=fused precision=fp16 workers=4"),
         ("bf16 resnet50 2.0 % slower since r34", ""),
         ("resnet50:full workers=8 2.0 % slower since r34", ""),

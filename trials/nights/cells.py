@@ -32,7 +32,7 @@ def numbered(cases: Sequence[Case]) -> Cells:
 
 
 HEADLINE = re.compile(
-    r"(?:.+ of )?(?P<subject>\S.*?)(?: without input)? "
+    r"(?:.+ of )?(?P<subject>\S.*?)(?: \(1 case\))?(?: without input)? "
     r"(?:[\d.]+\s|runs out|fails|ends|crashes|times)"
 )
 

@@ -30,9 +30,10 @@ def attribute(question: Question) -> Attribution:
     """Say what a change is put down to, with all that was looked at and all that stays open."""
     seen = observed.observe(question)
     cause = _cause(seen)
-    clauses = [*_reasons(question, seen, cause), *beside(cause, seen.quantities)]
-    if cause is Cause.CODE:  # what the code does differently tells more than what stayed the same
-        clauses.append(seen.environment[0].says)
+    also = beside(cause, seen.quantities)
+    reasons = _reasons(question, seen, cause)
+    if not also:
+        reasons += _unchanged(question, seen.quantities)[:1]
     return Attribution(
         cause=cause,
         says=Statement.of(
@@ -41,7 +42,8 @@ def attribute(question: Question) -> Attribution:
             confirmed=question.confirmed,
             workers=question.seen_on,
             cause=cause.value,
-            reasons=tuple(clauses),
+            reasons=tuple(reasons),
+            also=tuple(also),
         ),
         evidence=seen.everything(),
         not_excluded=not_excluded(question, seen, cause),
@@ -74,7 +76,7 @@ def _reasons(question: Question, seen: observed.Observed, cause: Cause) -> list[
         case Cause.INPUT | Cause.CLOCKS:
             reasons = [_mechanism(seen), _cleared_code(seen)]
         case Cause.CODE:
-            reasons = []
+            reasons = [seen.environment[0].says]
         case Cause.UNKNOWN:
             reasons = [_too_little(question, seen), _cleared_code(seen)]
     return [reason for reason in reasons if reason]
@@ -141,12 +143,12 @@ _FIRST = (
 )
 """Changed quantities to name, by part and a word of the name: a wrong result first, then those that
 explain most. Other quantities stay in the evidence."""
-_REASSURING = ("sm_clock", "synth.sm_clock_hz", "full.work_s", "full.stall_s")
-"""Quantities to name even when they did not change, because readers ask about them."""
+_ASKED_ABOUT = ("sm_clock", "synth.sm_clock_hz", "full.work_s", "full.stall_s")
+"""Quantities of which the first is named if it did not change, because readers ask about it."""
 
 
 def beside(cause: Cause, quantities: Sequence[Evidence]) -> list[Statement]:
-    """Clauses for what changed as well, one of a part; then for what did not."""
+    """Clauses for what changed as well, one of a part."""
     first: dict[Part, Statement] = {}
     changed = [evidence for evidence in quantities if evidence.state is State.CHANGED]
     if cause is Cause.CLOCKS:  # the clock is named already
@@ -155,9 +157,15 @@ def beside(cause: Cause, quantities: Sequence[Evidence]) -> list[Statement]:
         for evidence in changed:
             if evidence.part is part and word in evidence.name:
                 first.setdefault(part, evidence.says)
+    return list(first.values())[:MOST]
+
+
+def _unchanged(question: Question, quantities: Sequence[Evidence]) -> list[Statement]:
+    """Clauses for what did not change; none for a metric that no clock can move."""
+    if not observed.moved_by_clocks(question):
+        return []
     same = {other.name: other.says for other in quantities if other.state is State.UNCHANGED}
-    clauses = [*first.values(), *(same[name] for name in _REASSURING if name in same)]
-    return clauses[:MOST]
+    return [same[name] for name in _ASKED_ABOUT if name in same]
 
 
 def not_excluded(

@@ -8,7 +8,7 @@ of them are tried, so the outcome depends on nothing but the cases.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
@@ -65,7 +65,10 @@ def not_told_apart(rule: AxisRule | None) -> tuple[Statement, ...]:
 
 
 def where(question: Question, rule: AxisRule | None) -> Statement:
-    """Name the cells that moved, as briefly as is true, and count those that did not."""
+    """Name the cells that moved, as briefly as is true, and count the cases that did not.
+
+    A case moved if it did on all hardware that has any such cell; it counts once.
+    """
     moved, still = cells(question)
     conditions: tuple[Statement, ...] = ()
     covered: tuple[Cell, ...] = (question.cell,)
@@ -76,9 +79,8 @@ def where(question: Question, rule: AxisRule | None) -> Statement:
         conditions = tuple(_condition(one, rule) for one in rule.conditions)
     workloads = {cell.case.workload for cell in covered}
     hardware = {cell.hardware for cell in (*moved, *still)}
-    # A case that moved on one kind of hardware and not on another counts once for each.
-    apart = {cell.case.key for cell in moved} & {cell.case.key for cell in still}
-    count = len if apart else _count_cases
+    absent = _nowhere_on(moved, still)
+    stood = {cell for cell in covered if cell not in inside and cell.hardware not in absent}
     held = rule.conditions if rule is not None and len(moved) > 1 else ()
     untold = {cell for cell in question.unclear if held and all(one.holds(cell) for one in held)}
     return Statement.of(
@@ -87,17 +89,30 @@ def where(question: Question, rule: AxisRule | None) -> Statement:
         workload=workloads.pop() if len(workloads) == 1 else "",
         source=question.source,
         case=question.case.key if _count_cases(covered) == 1 else "",
-        moved=count(inside),
-        covered=count(covered),
-        others=count(moved) - count(inside),
-        still=count((*moved, *still)) - count({*moved, *covered}),
-        unclear=count({*covered, *(untold - {*moved, *still})}) - count(covered),
+        moved=len(_cases(inside) - _cases(stood)),
+        covered=_count_cases(covered),
+        others=len(_cases(moved) - _cases(covered)),
+        still=len(_cases(still) - _cases((*moved, *covered))),
+        unclear=len(_cases(untold) - _cases((*moved, *still))),
         hardware=tuple(sorted({cell.hardware for cell in moved})) if len(hardware) > 1 else (),
+        absent=absent,
     )
 
 
-def _count_cases(of: Collection[Cell]) -> int:
-    return len({cell.case.key for cell in of})
+def _nowhere_on(moved: Sequence[Cell], still: Sequence[Cell]) -> tuple[str, ...]:
+    """Kinds of hardware on which all cases that moved elsewhere, and are known, stood still."""
+    where_moved = {cell.hardware for cell in moved}
+    cases = _cases(moved)
+    stood = {cell.hardware for cell in still if cell.case.key in cases}
+    return tuple(sorted(stood - where_moved))
+
+
+def _cases(of: Iterable[Cell]) -> set[str]:
+    return {cell.case.key for cell in of}
+
+
+def _count_cases(of: Iterable[Cell]) -> int:
+    return len(_cases(of))
 
 
 def _condition(condition: Condition, rule: AxisRule) -> Statement:

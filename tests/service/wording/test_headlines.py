@@ -19,6 +19,7 @@ def headline(moved: int, others: int, *conditions: Statement, case: str = KEY) -
         still=12,
         unclear=0,
         hardware=(),
+        absent=(),
     )
     sizes = {"least": -0.01, "middle": -0.01, "most": -0.01}
     return Statement.of(
@@ -39,7 +40,8 @@ def test_a_case_of_too_many_settings_is_named_by_those_that_tell_it_apart() -> N
     fp16 = Statement.of("condition", of="precision", value="fp16")
     key = KEY.replace("bf16", "fp16 prefetch=on attention=math")
     said = short(headline(1, 0, fp16, graphs, case=key))
-    assert said.replace("\u00a0", " ") == "fp16 nanogpt with graphs=on 1.0 % slower since r23"
+    expected = "fp16 nanogpt with graphs=on (1 case) 1.0 % slower since r23"
+    assert said.replace("\u00a0", " ") == expected
     assert short(headline(1, 0, case=key)).startswith("nanogpt (1 case) "), "none tells it apart"
 
 

@@ -4,7 +4,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from service.wording.statements import WORDS
+from service.analysis.statement import Statement
+from service.wording import formats
+from service.wording.statements import WORDS, headline_of, say
 
 SERVICE = Path(__file__).parents[3] / "service"
 
@@ -36,3 +38,51 @@ def test_all_words_are_of_some_statement() -> None:
     by_state = ("loader_unchanged", "loader_unclear", "loader_changed")
     by_state += ("quantity_unchanged", "quantity_unclear", "quantity_changed")
     assert WORDS.keys() <= known | set(by_state)
+
+
+def overtaken(**facts: object) -> Statement:
+    known: dict[str, object] = {
+        "workload": "unet",
+        "device": "NVIDIA H200",
+        "best": "compile=default workers=4",
+        "ahead": "graphs=off and workers=4",
+        "other": "graphs=on and workers=16",
+        "since": "r44",
+        "faster": 1.012,
+        "low": 1.003,
+        "high": 1.022,
+        "gained": -0.027,
+        "lost": -0.039,
+    }
+    return Statement.of("overtaken", **known | facts)
+
+
+def test_a_fastest_case_may_have_become_slower_too() -> None:
+    assert headline_of(overtaken()) == (
+        "unet: graphs=off workers=4 overtook graphs=on workers=16 at r44"
+    )
+    assert say(overtaken()).replace(formats.NBSP, " ") == (
+        "unet on H200 is fastest with compile=default workers=4 since r44, 1.2 % ahead (+0.3 % to "
+        "+2.2 %) of graphs=on and workers=16, the fastest before: both became slower, by 2.7 % and "
+        "by 3.9 %."
+    )
+    assert say(overtaken(gained=None)).endswith(": it was not measured before.")
+
+
+def test_cases_that_differ_in_many_settings_are_not_named_in_a_headline() -> None:
+    many = " and ".join(f"axis{number}=on" for number in range(9))
+    said = headline_of(overtaken(ahead=many))
+    assert said == "unet: another case is the fastest since r44"
+
+
+def test_a_slow_worker_is_told_by_what_was_measured_again() -> None:
+    why = Statement.of(
+        "new_level_here", last_good="r18", first_bad="r19", worker="node-b", other="node-a"
+    )
+    said = say(
+        Statement.of("worker_at_fault", worker="node-b", share=0.048, first_bad="r19", why=why)
+    )
+    assert said.replace(formats.NBSP, " ") == (
+        "Worker node-b is 4.8 % slower since r19: the machine, not the code. Measured again, even "
+        "r18 is at the new level on node-b, and r19 is still at the old one on node-a."
+    )

@@ -34,9 +34,26 @@ def test_a_change_with_the_revision_alone_is_put_down_to_the_code() -> None:
     answer = explained(question(still, later(replace(SLOW, noise=1e-4))))
     assert answer.cause is Cause.CODE
     assert plain(answer.sentence) == (
-        "unet:full compile=default precision=bf16 is 2.9 % slower since r12. Seen on w1; code, not "
-        "machine: work on the device +3.0 %; SM clock unchanged; environment unchanged (13 facts)."
+        "unet:full compile=default precision=bf16 is 2.9 % slower since r12. Seen on w1, "
+        "unconfirmed; code, not machine: environment unchanged (13 facts). Also changed: work on "
+        "the device +3.0 %."
     )
+
+
+def test_where_nothing_else_changed_the_clock_that_did_not_is_told() -> None:
+    still = replace(SLOW, work_s=Night().work_s, noise=1e-4)
+    before = side(replace(still, revision="r11"))
+    answer = explained(question(before, later(still), effect=-0.03))
+    assert plain(answer.sentence).endswith(
+        "code, not machine: environment unchanged (13 facts); SM clock unchanged."
+    )
+
+
+def test_no_clock_is_told_beside_a_change_of_memory() -> None:
+    before, after = side(Night(noise=1e-4)), later(Night(revision="r12", noise=1e-4))
+    memory = {"metric": "peak_memory", "unit": "B", "direction": Direction.LOWER, "effect": 0.05}
+    answer = explained(question(before, after, **memory))
+    assert answer.sentence.endswith("code, not machine: environment unchanged (13 facts).")
 
 
 def test_a_change_of_the_code_says_who_made_it_and_as_what_within_forty_words() -> None:
@@ -223,7 +240,7 @@ def test_the_same_slowness_on_two_machines_clears_the_machine() -> None:
     after = later(SLOW, 2) + later(replace(SLOW, worker="w2"), 1)
     answer = explained(question(good(), after, residuals=tuple(residuals({"w1": 0.03}))))
     assert answer.cause is Cause.CODE
-    assert "Seen on w1 and w2; code, not machine" in answer.sentence
+    assert "Seen on w1 and w2, unconfirmed; code, not machine" in answer.sentence
     assert not any("w1" in sentence for sentence in answer.not_excluded)
 
 

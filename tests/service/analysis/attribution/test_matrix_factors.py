@@ -117,6 +117,39 @@ def test_cases_that_do_not_tell_are_told_of() -> None:
     assert say(where(posed, rule(posed))) == expected
 
 
+def on(hardware: str, moved: Iterable[Case], cause: Question) -> Question:
+    """The same question, with all of its cells on another kind of hardware too."""
+    more = [Moved(Cell(one, hardware), cause.effect) for one in moved]
+    keys = {one.cell.case.key for one in more}
+    everyone = [cause.cell.case, *(one.cell.case for one in cause.moved)]
+    everyone += [cell.case for cell in cause.unmoved]
+    still = [Cell(one, hardware) for one in everyone if one.key not in keys]
+    return replace(cause, moved=(*cause.moved, *more), unmoved=(*cause.unmoved, *still))
+
+
+def two_gpus(first: list[Case], second: list[Case]) -> str:
+    def named(cell: Cell) -> Cell:
+        return replace(cell, hardware=cell.hardware or "NVIDIA H200")
+
+    posed = on("NVIDIA L40S", second, asked(first))
+    posed = replace(
+        posed,
+        hardware="NVIDIA H200",
+        moved=tuple(replace(one, cell=named(one.cell)) for one in posed.moved),
+        unmoved=tuple(map(named, posed.unmoved)),
+    )
+    return say(where(posed, rule(posed)))
+
+
+def test_a_case_on_two_kinds_of_gpu_counts_once() -> None:
+    unet = those(workload="unet")
+    both = "on H200 and L40S, none of the other 24"
+    assert two_gpus(unet, unet) == f"unet: all 12 cases {both}"
+    assert two_gpus(unet, unet[1:]) == f"unet: 11 of 12 cases {both}", "one did on one of the two"
+    assert two_gpus(unet, []) == "unet on H200: all 12 cases, none on L40S, none of the other 24"
+    assert two_gpus(unet[:1], []).endswith("1 of 36 cases on H200, none on L40S")
+
+
 def test_an_exact_rule_is_worth_one_more_condition() -> None:
     """Twelve of sixteen would let the workload alone pass."""
     modes = ("", "default", "reduce-overhead", "max-autotune")
