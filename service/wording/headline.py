@@ -144,7 +144,7 @@ def extent(cells: Statement) -> str:
     moved, covered, others, still = (facts[n] for n in ("moved", "covered", "others", "still"))
     told = {condition.facts["of"] for condition in facts["conditions"]}
     hardware = "" if "hardware" in told else _on(facts["hardware"])
-    absent = f", none{_on(facts['absent'])}" if facts.get("absent") else ""
+    absent = f", not{_on(facts['absent'])}" if facts.get("absent") else ""
     everyone = covered + others + still
     if everyone == 1:
         return f"{hardware}{absent}".strip(", ")

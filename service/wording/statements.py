@@ -233,7 +233,7 @@ WORDS: dict[str, Words] = {
     "fact_changed": "{fact:fact} {before:values} -> {after:values}",
     "digest_changed": "{fact:fact} is another",
     "environment_unchanged": "environment unchanged ({unchanged} facts)",
-    "environment_mixed": "no fact of the environment changed with it ({unchanged} unchanged)",
+    "environment_mixed": "environment did not change with it ({unchanged} facts the same)",
     "facts_changed_here": partial(_facts, how=" changed at the same point"),
     "facts_changed_between": partial(_facts, how=" changed in between"),
     # the revision

@@ -146,8 +146,8 @@ def test_a_case_on_two_kinds_of_gpu_counts_once() -> None:
     both = "on H200 and L40S, none of the other 24"
     assert two_gpus(unet, unet) == f"unet: all 12 cases {both}"
     assert two_gpus(unet, unet[1:]) == f"unet: 11 of 12 cases {both}", "one did on one of the two"
-    assert two_gpus(unet, []) == "unet on H200: all 12 cases, none on L40S, none of the other 24"
-    assert two_gpus(unet[:1], []).endswith("1 of 36 cases on H200, none on L40S")
+    assert two_gpus(unet, []) == "unet on H200: all 12 cases, not on L40S, none of the other 24"
+    assert two_gpus(unet[:1], []).endswith("1 of 36 cases on H200, not on L40S")
 
 
 def test_an_exact_rule_is_worth_one_more_condition() -> None:
