@@ -34,7 +34,7 @@ STARTUP = [
 ]
 MODULES_SHOWN = 20
 """Rows of a run's table of modules; its chart has them all."""
-PHASES = {"stall": "waiting for input", "copy": "copy to the device", "work": "work on the device"}
+PHASES = {"stall": "waiting for input", "copy": "copy to the device", "work": "time on the device"}
 
 
 @dataclass(frozen=True, slots=True)

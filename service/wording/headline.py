@@ -17,11 +17,11 @@ ALIKE = 1.25
 """Sizes that differ by no more than this factor are told as one."""
 _FAILS = {
     Status.UNSUPPORTED: "is unsupported",
-    Status.OOM: "runs out of memory",
+    Status.OOM: "runs out of device memory",
     Status.UNBUILDABLE: "cannot be built",
     Status.COMPILE_ERROR: "fails to compile",
     Status.RUNTIME_ERROR: "ends with an error",
-    Status.PARITY_FAIL: "fails the parity check",
+    Status.PARITY_FAIL: "deviates from its reference (parity)",
     Status.CRASHED: "crashes",
     Status.GARBAGE: "ends without a result",
     Status.TIMEOUT: "times out",
@@ -30,6 +30,7 @@ _PLURAL = {
     "is": "are",
     "runs": "run",
     "fails": "fail",
+    "deviates": "deviate",
     "ends": "end",
     "crashes": "crash",
     "times": "time",
@@ -39,12 +40,19 @@ _ADJECTIVES = {("compile", factors.ANY): "compiled", ("compile", None): "uncompi
 """Adjectives for conditions; a precision is its own."""
 
 
-def short(headline: Statement) -> str:
+def short(headline: Statement, with_it: str = "") -> str:
     """A headline in under twelve words: of a case with many settings, it leaves out since when, or
     names only those that tell the case apart.
 
-    Of several, it names their number where their settings are too many words.
+    Of several, it names their number where their settings are too many words. ``with_it`` is a fact
+    of the environment that changed at the same point, and is named where there is room.
     """
+    whole = _short(headline)
+    longer = f"{whole}, when {with_it} changed"
+    return longer if with_it and len(longer.split()) < HEADLINE_WORDS else whole
+
+
+def _short(headline: Statement) -> str:
     facts: Mapping[str, Any] = headline.facts
     cells: Mapping[str, Any] = facts["cells"].facts
     alone = bool(cells["case"]) and not cells["others"]
@@ -52,8 +60,8 @@ def short(headline: Statement) -> str:
     if alone:
         tellings.append(("", False))
     if alone and cells["conditions"]:
-        told_apart = subject_of(Statement("cells", {**cells, "case": ""}))
-        tellings.append((f"{told_apart} (1 case)", True))
+        named = {**cells, "case": "", "workload": f"{cells['workload']} case"}
+        tellings.append((f"the {subject_of(Statement('cells', named))}", True))
     for subject, since in tellings:
         whole = headline_words(headline, verb="", subject=subject, since=since)
         if len(whole.split()) < HEADLINE_WORDS:
@@ -150,12 +158,13 @@ def extent(cells: Statement) -> str:
         return f"{hardware}{absent}".strip(", ")
     if facts["case"]:
         return f"{moved + others} of {everyone} cases{hardware}{absent}"
-    counted = f"all {covered} cases" if moved == covered else f"{moved} of {covered} cases"
-    if facts["unclear"]:
-        counted += f" that can tell (of {covered + facts['unclear']})"
+    unclear = facts["unclear"]
+    whole = moved == covered and not unclear
+    counted = f"all {covered} cases" if whole else f"{moved} of {covered + unclear} cases"
     more = f" and {others} {'other' if others == 1 else 'others'}" if others else ""
     rest = f", none of the other {still}" if still else ""
-    return f"{counted}{more}{hardware}{absent}{rest}"
+    noisy = f", {unclear} cannot tell" if unclear else ""
+    return f"{counted}{more}{hardware}{noisy}{absent}{rest}"
 
 
 def _on(hardware: Sequence[str]) -> str:

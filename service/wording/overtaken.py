@@ -11,6 +11,8 @@ from service.schemas.series import Ratio
 from service.wording import formats
 from service.wording.headline import HEADLINE_WORDS
 
+DEFAULTS = "all defaults"
+"""The name of the case that sets nothing."""
 NAMED = 2
 """Cases as good that are named; of more the number is told."""
 
@@ -18,13 +20,13 @@ NAMED = 2
 def case_name(case: Case) -> str:
     """Name a case by what it sets: ``compile=default precision=bf16``, or ``all defaults``."""
     settings = (f"{axis}={value}" for axis, value in sorted(case.axes.items()))
-    return " ".join(settings) or "all defaults"
+    return " ".join(settings) or DEFAULTS
 
 
 def beside(best: Case, other: Case) -> str:
     """Name a case by what it sets otherwise than the best: ``compile=off and workers=2``."""
     if not other.axes:
-        return "all defaults"
+        return DEFAULTS
     differing = sorted(dict(best.axes.items() ^ other.axes.items()))
     settings = catalog.settings(other) | other.axes
     return " and ".join(f"{axis}={settings.get(axis, 'default')}" for axis in differing)
@@ -48,10 +50,13 @@ def sentence(**facts: Any) -> str:
     if facts["low"] is not None and facts["high"] is not None:
         low, high = (formats.change(facts[name] - 1) for name in ("low", "high"))
         ahead_by += f" ({low} to {high})"
+    former = facts["other"]
+    if former != DEFAULTS:
+        former = f"the same with {former}"
     return (
         f"{facts['workload']} on {formats.device(facts['device'])} is fastest with {facts['best']} "
-        f"since {formats.revision(facts['since'])}, {ahead_by} of {facts['other']}, the fastest "
-        f"before: {_why(facts['gained'], facts['lost'])}."
+        f"since {formats.revision(facts['since'])}, {ahead_by} of {former}, the fastest before: "
+        f"{_why(facts['gained'], facts['lost'])}."
     )
 
 
@@ -60,15 +65,16 @@ def _why(gained: float | None, lost: float) -> str:
     if gained is None:
         return "it was not measured before"
     if gained < 0 and lost < 0:
-        return f"both became slower, by {formats.size(gained)} and by {formats.size(lost)}"
-    return f"it became {_moved(gained)}, the other one {_moved(lost)}"
+        return f"it became {_moved(gained)}, the former one even {_moved(lost)}"
+    return f"it became {_moved(gained)}, the former one {_moved(lost)}"
 
 
 def headline(**facts: Any) -> str:
-    """Say the same in under twelve words; names both cases where there is room."""
+    """Say the same in under twelve words; names the case where there is room."""
     since = formats.revision(facts["since"])
-    ahead, other = (facts[name].replace(" and ", " ") for name in ("ahead", "other"))
-    whole = f"{facts['workload']}: {ahead} overtook {other} at {since}"
+    whole = (
+        f"{facts['workload']} is fastest with {facts['ahead'].replace(' and ', ' ')} since {since}"
+    )
     fits = len(whole.split()) < HEADLINE_WORDS
     return whole if fits else f"{facts['workload']}: another case is the fastest since {since}"
 

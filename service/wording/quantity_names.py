@@ -9,9 +9,9 @@ from service.wording import formats
 _TITLES = {
     "full.stall_s": "data wait",
     "full.copy_s": "copy to the device",
-    "full.work_s": "work on the device",
+    "full.work_s": "time on the device",
     "full.enqueue_s": "queuing by the host",
-    "synth.work_s": "work on the device without input",
+    "synth.work_s": "time on the device without input",
     "synth.enqueue_s": "queuing by the host without input",
     "full.cpu_pressure": "waiting for a CPU",
     "synth.cpu_pressure": "waiting for a CPU without input",

@@ -127,8 +127,8 @@ ALL_OF_IT = 0.95
 _CAUSES: dict[str, str] = {
     Cause.CODE: "code, not machine",
     Cause.ENVIRONMENT: "the environment",
-    Cause.NODE: "the node",
-    Cause.INPUT: "the input",
+    Cause.NODE: "the machine",
+    Cause.INPUT: "data loading",
     Cause.CLOCKS: "the clock",
     Cause.UNKNOWN: "cause not known",
 }
@@ -145,7 +145,9 @@ def _change(
 ) -> str:
     facts: Mapping[str, Any] = headline.facts
     begin = f"{say(headline)}{_maker(facts, cause)}{_extent(facts['cells'])}. "
-    begin += _sentence_case(f"{_seen(headline, workers, confirmed)}{_CAUSES[cause]}")
+    sure = confirmed or headline.kind == "failure" or cause == Cause.UNKNOWN
+    seen = _seen(headline, workers, cause, confirmed=confirmed)
+    begin += _sentence_case(f"{seen}{'' if sure else 'probably '}{_CAUSES[cause]}")
     sentence = f"{_longer(begin, ': ', reasons, at_least=1)}."
     return _longer(sentence, " Also changed: ", also).removesuffix(".") + "."
 
@@ -160,11 +162,12 @@ def _longer(sentence: str, begin: str, clauses: Sequence[Statement], at_least: i
     return sentence
 
 
-def _seen(headline: Statement, workers: Sequence[str], confirmed: bool) -> str:
+def _seen(headline: Statement, workers: Sequence[str], cause: str, *, confirmed: bool) -> str:
     if not workers:
         return ""
     if confirmed:
-        return f"Confirmed on {_nodes(workers)}; "
+        beside = "side by side " if cause == Cause.CODE else ""
+        return f"Confirmed {beside}on {_nodes(workers)}; "
     once = "" if headline.kind == "failure" else ", unconfirmed"
     return f"Seen on {_nodes(workers)}{once}; "
 
@@ -182,13 +185,21 @@ def headline_of(said: Statement) -> str:
     facts: Mapping[str, Any] = said.facts
     match said.kind:
         case "change":
-            return headline.short(facts["headline"])
+            return headline.short(facts["headline"], _what_changed(facts["reasons"]))
         case "bad_node" | "worker_at_fault":
             size, since = formats.size(facts["share"]), formats.revision(facts["first_bad"])
             return f"Worker {facts['worker']} {size} slower since {since}"
         case "overtaken":
             return overtaken.headline(**facts)
     return say(said)
+
+
+def _what_changed(reasons: Sequence[Statement]) -> str:
+    """Name the fact of the environment that a change is put down to; empty if there is none."""
+    if not reasons or "changed" not in reasons[0].facts:
+        return ""
+    first: Any = reasons[0].facts["changed"]
+    return environment.title(first[0].facts["fact"])
 
 
 def _facts(changed: Sequence[Statement], rest: int, how: str) -> str:
@@ -336,9 +347,9 @@ WORDS: dict[str, Words] = {
     "worker_alike": "{worker} does not stand apart from other workers {series:series}",
     "worker_unclear": "whether {worker} is slow in everything is not clear yet",
     "bad_node": (
-        "Worker {worker} is {share:size} slower than the others, against its own past, in "
-        "{results} results at {revisions} revisions since {first_bad:revision}: look at the node, "
-        "not at the code."
+        "Worker {worker} is {share:size} slower than before since {first_bad:revision}, and the "
+        "others are not ({results} results at {revisions} revisions): look at the machine, not at "
+        "the code."
     ),
     # the fastest case
     "overtaken": overtaken.sentence,

@@ -38,6 +38,13 @@ def test_all_cases_of_a_factor_are_its_cells(subject: str, factor: Factor) -> No
     assert named(f"{said}{rest}", CASES)
 
 
+def test_cases_that_cannot_tell_are_no_exceptions() -> None:
+    said = "unet is 1.0 % slower since r34: {} on H200, {}none of the other 18."
+    told = named(said.format("3 of 12 cases", "9 cannot tell, "), CASES)
+    assert told == those(Factor(workload="unet"))
+    assert not named(said.format("3 of 12 cases", "8 cannot tell, "), CASES)
+
+
 @pytest.mark.parametrize(
     "sentence",
     [
@@ -54,10 +61,10 @@ def test_exceptions_and_single_cases_name_no_factor(sentence: str) -> None:
 @pytest.mark.parametrize(
     ("headline", "key"),
     [
-        ("resnet50 with compile=reduce-overhead (1 case) runs out of memory since r34",
+        ("the resnet50 case with compile=reduce-overhead runs out of device memory since r34",
          "resnet50:full compile=reduce-overhead decode=cache layout=channels_last optimizer=fused "
          "pinning=on precision=bf16 workers=16"),
-        ("first step of fp16 resnet50 (1 case) 1.0 % longer since r34",
+        ("first step of the fp16 resnet50 case 1.0 % longer since r34",
          "resnet50:full layout=channels_last optimizer=fused precision=fp16 workers=4"),
         ("bf16 resnet50 2.0 % slower since r34", ""),
         ("resnet50:full workers=8 2.0 % slower since r34", ""),

@@ -13,7 +13,8 @@ from trials.nights.events import GPUS
 Cells = Mapping[tuple[str, str], int]
 """Number of each case on each kind of hardware."""
 WHOLE = re.compile(
-    r"(?:.+ of )?(?P<subject>.+?)(?: without input)? is [\d.]+\s.*: all \d+ cases(?! and)"
+    r"(?:.+ of )?(?P<subject>.+?)(?: without input)? is [\d.]+\s.*: "
+    r"(?:all \d+|(?P<moved>\d+) of (?P<all>\d+)) cases(?! and)(?:.*, (?P<untold>\d+) cannot tell)?"
 )
 """A sentence that names all cases of a factor, and no others."""
 
@@ -32,8 +33,8 @@ def numbered(cases: Sequence[Case]) -> Cells:
 
 
 HEADLINE = re.compile(
-    r"(?:.+ of )?(?P<subject>\S.*?)(?: \(1 case\))?(?: without input)? "
-    r"(?:[\d.]+\s|runs out|fails|ends|crashes|times)"
+    r"(?:.+ of )?(?:the )?(?P<subject>\S.*?)(?: without input)? "
+    r"(?:[\d.]+\s|runs out|deviates|fails|ends|crashes|times)"
 )
 
 
@@ -52,7 +53,7 @@ def named(sentence: str, cases: Sequence[Case]) -> frozenset[int]:
     Empty if it says that some did not, or that others did too, or names a single case.
     """
     found = WHOLE.match(sentence)
-    if found is None or ":" in found["subject"]:
+    if found is None or ":" in found["subject"] or _stood_still(found):
         return frozenset()
     factor, _, place = found["subject"].partition(" on ")
     chosen = {case.key for case in _chosen(factor, cases)}
@@ -60,10 +61,16 @@ def named(sentence: str, cases: Sequence[Case]) -> frozenset[int]:
     return frozenset(at for (key, gpu), at in cells if key in chosen and gpu.endswith(place))
 
 
+def _stood_still(found: re.Match[str]) -> bool:
+    """Return True if cases that can tell did not move."""
+    moved, every, untold = (int(found[name] or 0) for name in ("moved", "all", "untold"))
+    return moved + untold < every
+
+
 def _chosen(factor: str, cases: Sequence[Case]) -> Iterator[Case]:
     """Yield the cases of a subject such as ``compiled unet with workers=4``."""
     factor, _, settings = factor.partition(" with ")
-    *adjectives, workload = factor.split()
+    *adjectives, workload = factor.removesuffix(" case").split()
     conditions = [*adjectives, *filter(None, re.split(", | and ", settings))]
     for case in cases:
         if workload in ("training", case.workload) and all(_holds(c, case) for c in conditions):

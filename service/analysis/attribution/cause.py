@@ -73,7 +73,9 @@ def _reasons(question: Question, seen: observed.Observed, cause: Cause) -> list[
             reasons = [_environment(question, seen), _cleared_code(seen), _mechanism(seen)]
         case Cause.NODE:
             reasons = [_says(seen.bad_node), _cleared_code(seen)]
-        case Cause.INPUT | Cause.CLOCKS:
+        case Cause.INPUT:
+            reasons = [_mechanism(seen), _cleared_code(seen), _same_environment(seen)]
+        case Cause.CLOCKS:
             reasons = [_mechanism(seen), _cleared_code(seen)]
         case Cause.CODE:
             reasons = [seen.environment[0].says]
@@ -103,6 +105,13 @@ def _mechanism(seen: observed.Observed) -> Statement | None:
 def _cleared_code(seen: observed.Observed) -> Statement | None:
     cleared = seen.revision is not None and seen.revision.state is State.UNCHANGED
     return _says(seen.revision) if cleared else None
+
+
+def _same_environment(seen: observed.Observed) -> Statement | None:
+    """Say that the environment did not change, where a change of the code is what is left."""
+    changed = seen.revision is not None and seen.revision.state is State.CHANGED
+    known = next(iter(seen.environment), None)
+    return known.says if changed and known and known.state is State.UNCHANGED else None
 
 
 def _too_little(question: Question, seen: observed.Observed) -> Statement:

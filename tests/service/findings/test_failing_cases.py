@@ -106,10 +106,10 @@ def test_cases_that_begin_to_fail_together_are_one_finding_until_they_are_well(
 ) -> None:
     found = broken(nights)
     told = found["summary"]
-    assert told["headline"] == "bf16 nanogpt fails the parity check since r14"
+    assert told["headline"] == "bf16 nanogpt deviates from its reference (parity) since r14"
     assert told["sentence"] == (
-        'bf16 nanogpt fails the parity check since r14 (Ada, "Fuse the norm"): all 2 cases, none '
-        "of the other 1. Seen on w1; code, not machine: environment unchanged (4 facts)."
+        'bf16 nanogpt deviates from its reference (parity) since r14 (Ada, "Fuse the norm"): all 2 '
+        "cases, none of the other 1. Seen on w1; code, not machine: environment unchanged (4 facts)."
     )
     assert (told["last_good"], told["first_bad"], told["cause"]) == ("r13", "r14", Cause.CODE)
     assert [(one["results"], one["fails"], one["workers"]) for one in found["failed"]] == [
@@ -163,7 +163,7 @@ def test_the_report_of_the_night_names_it(nights: Nights) -> None:
         now = now_of(session)
         report = facts.gather(session, now.date(), now)
     said = words.text(words.account(report))
-    assert "Failure: bf16 nanogpt fails the parity check since r14 (open)" in said
+    assert "Failure: bf16 nanogpt deviates from its reference (parity) since r14 (open)" in said
 
 
 def test_a_case_that_fails_later_joins_if_one_revision_can_have_broken_both(
@@ -227,7 +227,8 @@ def test_it_is_over_when_its_results_are_taken_out(nights: Nights, client: TestC
     results = [*nights.run(14, OOM, BF16), *nights.run(15, OOM, BF16)]
     (found,) = nights.look()
     assert (
-        found["summary"]["headline"] == "nanogpt:tiny precision=bf16 runs out of memory since r14"
+        found["summary"]["headline"]
+        == "nanogpt:tiny precision=bf16 runs out of device memory since r14"
     )
     for result in results:
         said = {"reason": "Another program used the device.", "actor": "ada"}
@@ -255,7 +256,7 @@ def test_what_fails_in_another_way_from_then_on_is_another_finding(nights: Night
     nights.run(16, OOM, BF16, COMPILED)
     nights.run(17, OOM, BF16, COMPILED)
     (found,) = nights.look()
-    assert found["summary"]["headline"] == "bf16 nanogpt runs out of memory since r16"
+    assert found["summary"]["headline"] == "bf16 nanogpt runs out of device memory since r16"
     assert nights.finding(told["id"])["summary"]["state"] == "resolved"
 
 

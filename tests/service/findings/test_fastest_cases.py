@@ -81,9 +81,9 @@ def test_it_is_told_once_with_both_cases_and_which_of_them_changed(
     said = told.sentence.replace(formats.NBSP, " ")
     assert "resnet50 on " in said
     assert "is fastest with compile=default precision=bf16 since n14, 10.4 % ahead (+" in said
-    assert " of compile=off, the fastest before: it became 1" in said
-    assert said.endswith(" % faster, the other one 0.2 % slower.")
-    assert told.headline == "resnet50: compile=default overtook compile=off at n14"
+    assert " of the same with compile=off, the fastest before: it became 1" in said
+    assert said.endswith(" % faster, the former one 0.2 % slower.")
+    assert told.headline == "resnet50 is fastest with compile=default since n14"
     assert told.share == pytest.approx(0.1, abs=0.01)
     assert (told.first_bad, told.state, told.series_count) == ("n14", FindingState.OPEN, 0)
     assert len(told.headline.split()) < 12

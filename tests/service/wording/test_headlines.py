@@ -40,7 +40,7 @@ def test_a_case_of_too_many_settings_is_named_by_those_that_tell_it_apart() -> N
     fp16 = Statement.of("condition", of="precision", value="fp16")
     key = KEY.replace("bf16", "fp16 prefetch=on attention=math")
     said = short(headline(1, 0, fp16, graphs, case=key))
-    expected = "fp16 nanogpt with graphs=on (1 case) 1.0 % slower since r23"
+    expected = "the fp16 nanogpt case with graphs=on 1.0 % slower since r23"
     assert said.replace("\u00a0", " ") == expected
     assert short(headline(1, 0, case=key)).startswith("nanogpt (1 case) "), "none tells it apart"
 

@@ -58,13 +58,11 @@ def overtaken(**facts: object) -> Statement:
 
 
 def test_a_fastest_case_may_have_become_slower_too() -> None:
-    assert headline_of(overtaken()) == (
-        "unet: graphs=off workers=4 overtook graphs=on workers=16 at r44"
-    )
+    assert headline_of(overtaken()) == "unet is fastest with graphs=off workers=4 since r44"
     assert say(overtaken()).replace(formats.NBSP, " ") == (
         "unet on H200 is fastest with compile=default workers=4 since r44, 1.2 % ahead (+0.3 % to "
-        "+2.2 %) of graphs=on and workers=16, the fastest before: both became slower, by 2.7 % and "
-        "by 3.9 %."
+        "+2.2 %) of the same with graphs=on and workers=16, the fastest before: it became 2.7 % "
+        "slower, the former one even 3.9 % slower."
     )
     assert say(overtaken(gained=None)).endswith(": it was not measured before.")
 

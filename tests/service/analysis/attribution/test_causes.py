@@ -35,8 +35,8 @@ def test_a_change_with_the_revision_alone_is_put_down_to_the_code() -> None:
     assert answer.cause is Cause.CODE
     assert plain(answer.sentence) == (
         "unet:full compile=default precision=bf16 is 2.9 % slower since r12. Seen on w1, "
-        "unconfirmed; code, not machine: environment unchanged (13 facts). Also changed: work on "
-        "the device +3.0 %."
+        "unconfirmed; probably code, not machine: environment unchanged (13 facts). Also changed: "
+        "time on the device +3.0 %."
     )
 
 
@@ -240,7 +240,7 @@ def test_the_same_slowness_on_two_machines_clears_the_machine() -> None:
     after = later(SLOW, 2) + later(replace(SLOW, worker="w2"), 1)
     answer = explained(question(good(), after, residuals=tuple(residuals({"w1": 0.03}))))
     assert answer.cause is Cause.CODE
-    assert "Seen on w1 and w2, unconfirmed; code, not machine" in answer.sentence
+    assert "Seen on w1 and w2, unconfirmed; probably code, not machine" in answer.sentence
     assert not any("w1" in sentence for sentence in answer.not_excluded)
 
 

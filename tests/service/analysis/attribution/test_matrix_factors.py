@@ -113,7 +113,7 @@ def test_cases_that_do_not_tell_are_told_of() -> None:
     unet = those(workload="unet")
     posed = asked(unet[:3], [one for one in MATRIX if one not in unet[3:]])
     posed = replace(posed, unclear=tuple(map(Cell, [*unet[3:], those(workload="nanogpt")[0]])))
-    expected = "unet: all 3 cases that can tell (of 12), none of the other 24"
+    expected = "unet: 3 of 12 cases, 9 cannot tell, none of the other 24"
     assert say(where(posed, rule(posed))) == expected
 
 
