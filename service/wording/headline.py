@@ -21,7 +21,7 @@ _FAILS = {
     Status.UNBUILDABLE: "cannot be built",
     Status.COMPILE_ERROR: "fails to compile",
     Status.RUNTIME_ERROR: "ends with an error",
-    Status.PARITY_FAIL: "deviates from its reference (parity)",
+    Status.PARITY_FAIL: "gives wrong results (parity)",
     Status.CRASHED: "crashes",
     Status.GARBAGE: "ends without a result",
     Status.TIMEOUT: "times out",
@@ -30,7 +30,7 @@ _PLURAL = {
     "is": "are",
     "runs": "run",
     "fails": "fail",
-    "deviates": "deviate",
+    "gives": "give",
     "ends": "end",
     "crashes": "crash",
     "times": "time",
@@ -88,7 +88,7 @@ def headline_words(headline: Statement, verb: str, subject: str = "", *, since: 
     by = sizes[1] if close else f"{sizes[0]} to {sizes[2]}"
     if metric_name in RATES:
         way = "faster" if headline.kind == "improvement" else "slower"
-        subject += " without input" if metric_name == "throughput_synth" else ""
+        subject += " without data loading" if metric_name == "throughput_synth" else ""
     else:
         longer = ("longer", "shorter") if facts["unit"] == "s" else ("higher", "lower")
         way, subject = longer[most < 0], f"{quantity_names.title(metric_name)} of {subject}"
@@ -159,12 +159,14 @@ def extent(cells: Statement) -> str:
     if facts["case"]:
         return f"{moved + others} of {everyone} cases{hardware}{absent}"
     unclear = facts["unclear"]
-    whole = moved == covered and not unclear
-    counted = f"all {covered} cases" if whole else f"{moved} of {covered + unclear} cases"
+    rest = [(covered - moved, "unchanged"), (unclear, "unclear")]
+    others_of_it = ", ".join(f"{count} {state}" for count, state in rest if count)
+    counted = f"{moved} of {covered + unclear} cases ({others_of_it})"
+    if not others_of_it:
+        counted = f"all {covered} cases"
     more = f" and {others} {'other' if others == 1 else 'others'}" if others else ""
-    rest = f", none of the other {still}" if still else ""
-    noisy = f", {unclear} cannot tell" if unclear else ""
-    return f"{counted}{more}{hardware}{noisy}{absent}{rest}"
+    elsewhere = f", none of the other {still}" if still else ""
+    return f"{counted}{more}{hardware}{absent}{elsewhere}"
 
 
 def _on(hardware: Sequence[str]) -> str:

@@ -45,38 +45,31 @@ def overtook(best: BestCase) -> str:
 
 
 def sentence(**facts: Any) -> str:
-    """Say which case is the fastest now, since when, by how much, and which of the two changed."""
-    ahead_by = f"{formats.size(facts['faster'] - 1)} ahead"
+    """Say which case was the fastest, which one is now, by how much, and how both changed."""
+    between = ""
     if facts["low"] is not None and facts["high"] is not None:
         low, high = (formats.change(facts[name] - 1) for name in ("low", "high"))
-        ahead_by += f" ({low} to {high})"
-    former = facts["other"]
-    if former != DEFAULTS:
-        former = f"the same with {former}"
+        between = f" ({low} to {high})"
+    gained = facts["gained"]
     return (
-        f"{facts['workload']} on {formats.device(facts['device'])} is fastest with {facts['best']} "
-        f"since {formats.revision(facts['since'])}, {ahead_by} of {former}, the fastest before: "
-        f"{_why(facts['gained'], facts['lost'])}."
+        f"Before {formats.revision(facts['since'])} the fastest case of {facts['workload']} on "
+        f"{formats.device(facts['device'])} was {facts['other']}. It became "
+        f"{_moved(facts['lost'])}; {facts['ahead']} "
+        f"{'was not measured before' if gained is None else f'became {_moved(gained)}'} and is now "
+        f"the fastest, by {formats.size(facts['faster'] - 1)}{between}."
     )
-
-
-def _why(gained: float | None, lost: float) -> str:
-    """Say which of the two cases changed, and how."""
-    if gained is None:
-        return "it was not measured before"
-    if gained < 0 and lost < 0:
-        return f"it became {_moved(gained)}, the former one even {_moved(lost)}"
-    return f"it became {_moved(gained)}, the former one {_moved(lost)}"
 
 
 def headline(**facts: Any) -> str:
-    """Say the same in under twelve words; names the case where there is room."""
+    """Say in under twelve words which case leads, or that the leading one lost; names the case
+    where there is room."""
     since = formats.revision(facts["since"])
-    whole = (
-        f"{facts['workload']} is fastest with {facts['ahead'].replace(' and ', ' ')} since {since}"
-    )
+    workload, gained, lost = facts["workload"], facts["gained"], facts["lost"]
+    if lost < 0 and gained is not None and gained <= 0:
+        return f"fastest {workload} case {_moved(lost)} since {since}, another one leads"
+    whole = f"{workload} is fastest with {facts['ahead'].replace(' and ', ' ')} since {since}"
     fits = len(whole.split()) < HEADLINE_WORDS
-    return whole if fits else f"{facts['workload']}: another case is the fastest since {since}"
+    return whole if fits else f"{workload}: another case is the fastest since {since}"
 
 
 def _moved(change: float) -> str:

@@ -58,7 +58,7 @@ def _values(values: Sequence[str | None]) -> str:
 
 def _of_the_change(share: float) -> str:
     percent = f"{share * 100:.0f}{formats.NBSP}%"
-    return "all of the change" if share >= 0.995 else f"{percent} of the change"
+    return "all of it" if share >= 0.995 else f"{percent} of it"
 
 
 def _series(count: int) -> str:
@@ -129,7 +129,7 @@ _CAUSES: dict[str, str] = {
     Cause.ENVIRONMENT: "the environment",
     Cause.NODE: "the machine",
     Cause.INPUT: "data loading",
-    Cause.CLOCKS: "the clock",
+    Cause.CLOCKS: "the clock (code or machine)",
     Cause.UNKNOWN: "cause not known",
 }
 
@@ -347,9 +347,8 @@ WORDS: dict[str, Words] = {
     "worker_alike": "{worker} does not stand apart from other workers {series:series}",
     "worker_unclear": "whether {worker} is slow in everything is not clear yet",
     "bad_node": (
-        "Worker {worker} is {share:size} slower than before since {first_bad:revision}, and the "
-        "others are not ({results} results at {revisions} revisions): look at the machine, not at "
-        "the code."
+        "Worker {worker} is {share:size} slower since {first_bad:revision}, the other workers are "
+        "not ({results} results at {revisions} revisions): the machine, not the code."
     ),
     # the fastest case
     "overtaken": overtaken.sentence,

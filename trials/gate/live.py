@@ -199,6 +199,7 @@ def _pair(result: Result) -> dict[str, Any]:
         "baseline_hz": [turn.sm_clock_hz for turn in baseline.turns],
         "contender_hz": [turn.sm_clock_hz for turn in result.turns],
         "steps": [turn.steps for turn in result.turns],
+        "turned_s": [result.turns[0].window.start_s, result.turns[-1].window.end_s],
         "reason": [baseline.reason, result.reason],
     }
 

@@ -13,8 +13,8 @@ from trials.nights.events import GPUS
 Cells = Mapping[tuple[str, str], int]
 """Number of each case on each kind of hardware."""
 WHOLE = re.compile(
-    r"(?:.+ of )?(?P<subject>.+?)(?: without input)? is [\d.]+\s.*: "
-    r"(?:all \d+|(?P<moved>\d+) of (?P<all>\d+)) cases(?! and)(?:.*, (?P<untold>\d+) cannot tell)?"
+    r"(?:.+ of )?(?P<subject>.+?)(?: without data loading)? is [\d.]+\s.*: "
+    r"(?:all \d+ cases|\d+ of \d+ cases \(\d+ unclear\))(?! and)"
 )
 """A sentence that names all cases of a factor, and no others."""
 
@@ -33,8 +33,8 @@ def numbered(cases: Sequence[Case]) -> Cells:
 
 
 HEADLINE = re.compile(
-    r"(?:.+ of )?(?:the )?(?P<subject>\S.*?)(?: without input)? "
-    r"(?:[\d.]+\s|runs out|deviates|fails|ends|crashes|times)"
+    r"(?:.+ of )?(?:the )?(?P<subject>\S.*?)(?: without data loading)? "
+    r"(?:[\d.]+\s|runs out|gives|fails|ends|crashes|times)"
 )
 
 
@@ -53,18 +53,12 @@ def named(sentence: str, cases: Sequence[Case]) -> frozenset[int]:
     Empty if it says that some did not, or that others did too, or names a single case.
     """
     found = WHOLE.match(sentence)
-    if found is None or ":" in found["subject"] or _stood_still(found):
+    if found is None or ":" in found["subject"]:
         return frozenset()
     factor, _, place = found["subject"].partition(" on ")
     chosen = {case.key for case in _chosen(factor, cases)}
     cells = numbered(cases).items()
-    return frozenset(at for (key, gpu), at in cells if key in chosen and gpu.endswith(place))
-
-
-def _stood_still(found: re.Match[str]) -> bool:
-    """Return True if cases that can tell did not move."""
-    moved, every, untold = (int(found[name] or 0) for name in ("moved", "all", "untold"))
-    return moved + untold < every
+    return frozenset(at for (key, gpu), at in cells if key in chosen and place in gpu)
 
 
 def _chosen(factor: str, cases: Sequence[Case]) -> Iterator[Case]:

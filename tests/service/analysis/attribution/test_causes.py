@@ -111,7 +111,7 @@ def test_facts_that_changed_together_are_counted_and_not_told_apart() -> None:
 def test_a_slower_loader_is_the_input_and_the_step_without_it_is_as_it_was() -> None:
     answer = asked(Night(revision="r12", stall_s=0.009))
     assert answer.cause is Cause.INPUT
-    assert "99 % of the change goes away without the loader" in plain(answer.sentence)
+    assert "99 % of it goes away without the loader" in plain(answer.sentence)
     assert "data wait 2.00 ms -> 9.00 ms" in plain(answer.sentence)
 
 
@@ -149,7 +149,7 @@ def test_as_many_cycles_at_a_lower_clock_are_the_clocks() -> None:
     answer = asked(HOT)
     assert answer.cause is Cause.CLOCKS
     sentence = plain(answer.sentence)
-    assert "SM clock −5.7 %, which accounts for all of the change" in sentence  # noqa: RUF001
+    assert "SM clock −5.7 %, which accounts for all of it" in sentence  # noqa: RUF001
     assert "readings with software thermal slowdown 0.0 % -> 70.0 %" in sentence
     assert not any("power" in sentence for sentence in answer.not_excluded)
 
@@ -369,7 +369,7 @@ def test_a_digest_that_any_commit_changes_carries_no_cause_but_is_told(
         ("throughput", "img/s", 0.031, "is 3.1 % faster since"),
         ("step_time", "s", 0.2, "is 20.0 % longer since"),
         ("peak_memory", "B", 0.2, "peak memory of unet:full compile=default precision=bf16 is 20"),
-        ("throughput_synth", "img/s", -0.02, "without input is 2.0 % slower"),
+        ("throughput_synth", "img/s", -0.02, "without data loading is 2.0 % slower"),
         ("cycles_per_step", "1", -0.05, "is 5.0 % lower since"),
         ("input_stall", "1", -1.4, "is 140 % lower since"),
     ],

@@ -105,7 +105,10 @@ def test_any_value_of_an_axis_may_be_the_reason() -> None:
 
 def test_one_of_four_may_stand_still() -> None:
     four = those(workload="unet", compile="default")
-    assert described(four[:3]) == "unet with compile=default: 3 of 4 cases, none of the other 32"
+    assert (
+        described(four[:3])
+        == "unet with compile=default: 3 of 4 cases (1 unchanged), none of the other 32"
+    )
 
 
 def test_cases_that_do_not_tell_are_told_of() -> None:
@@ -113,7 +116,7 @@ def test_cases_that_do_not_tell_are_told_of() -> None:
     unet = those(workload="unet")
     posed = asked(unet[:3], [one for one in MATRIX if one not in unet[3:]])
     posed = replace(posed, unclear=tuple(map(Cell, [*unet[3:], those(workload="nanogpt")[0]])))
-    expected = "unet: 3 of 12 cases, 9 cannot tell, none of the other 24"
+    expected = "unet: 3 of 12 cases (9 unclear), none of the other 24"
     assert say(where(posed, rule(posed))) == expected
 
 
@@ -145,7 +148,9 @@ def test_a_case_on_two_kinds_of_gpu_counts_once() -> None:
     unet = those(workload="unet")
     both = "on H200 and L40S, none of the other 24"
     assert two_gpus(unet, unet) == f"unet: all 12 cases {both}"
-    assert two_gpus(unet, unet[1:]) == f"unet: 11 of 12 cases {both}", "one did on one of the two"
+    assert two_gpus(unet, unet[1:]) == f"unet: 11 of 12 cases (1 unchanged) {both}", (
+        "one did on one of the two"
+    )
     assert two_gpus(unet, []) == "unet on H200: all 12 cases, not on L40S, none of the other 24"
     assert two_gpus(unet[:1], []).endswith("1 of 36 cases on H200, not on L40S")
 
