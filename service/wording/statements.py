@@ -58,7 +58,7 @@ def _values(values: Sequence[str | None]) -> str:
 
 def _of_the_change(share: float) -> str:
     percent = f"{share * 100:.0f}{formats.NBSP}%"
-    return "all of it" if share >= 0.995 else f"{percent} of it"
+    return "all of the change" if share >= 0.995 else f"{percent} of the change"
 
 
 def _series(count: int) -> str:
@@ -357,8 +357,8 @@ WORDS: dict[str, Words] = {
     "loader_unclear": "what the loader adds to the step is not clear",
     "loader_changed": "what the loader adds to the step changed",
     "loader_other_way": "what the loader adds to the step changed the other way",
-    "loader_share": "{share:share} goes away without the loader",
-    "clock_share": "{clock}, which accounts for {share:share}",
+    "loader_share": "{share:share} is in the loader",
+    "clock_share": "{clock} ({share:share})",
     "quantity_unchanged": lambda name, **_: f"{quantity_names.title(name)} unchanged",
     "quantity_changed": quantity_names.moved,
     "quantity_unclear": lambda **facts: f"{quantity_names.moved(**facts)}, which is not clear",

@@ -111,7 +111,7 @@ def test_facts_that_changed_together_are_counted_and_not_told_apart() -> None:
 def test_a_slower_loader_is_the_input_and_the_step_without_it_is_as_it_was() -> None:
     answer = asked(Night(revision="r12", stall_s=0.009))
     assert answer.cause is Cause.INPUT
-    assert "99 % of it goes away without the loader" in plain(answer.sentence)
+    assert "99 % of the change is in the loader" in plain(answer.sentence)
     assert "data wait 2.00 ms -> 9.00 ms" in plain(answer.sentence)
 
 
@@ -149,7 +149,7 @@ def test_as_many_cycles_at_a_lower_clock_are_the_clocks() -> None:
     answer = asked(HOT)
     assert answer.cause is Cause.CLOCKS
     sentence = plain(answer.sentence)
-    assert "SM clock −5.7 %, which accounts for all of it" in sentence  # noqa: RUF001
+    assert "SM clock −5.7 % (all of the change)" in sentence  # noqa: RUF001
     assert "readings with software thermal slowdown 0.0 % -> 70.0 %" in sentence
     assert not any("power" in sentence for sentence in answer.not_excluded)
 
@@ -187,7 +187,7 @@ def test_measurements_that_went_the_other_way_than_the_change_explain_nothing() 
     faster = later(Night(revision="r12", work_s=0.095, clock_hz=1.98e9 / 0.95))
     answer = explained(question(good(), faster, effect=-0.05))
     assert answer.cause is Cause.CODE
-    assert "accounts for" not in answer.sentence
+    assert "of the change)" not in answer.sentence
 
 
 def test_one_machine_slow_in_everything_is_named() -> None:
