@@ -244,7 +244,7 @@ WORDS: dict[str, Words] = {
     "fact_changed": "{fact:fact} {before:values} -> {after:values}",
     "digest_changed": "{fact:fact} is another",
     "environment_unchanged": "environment unchanged ({unchanged} facts)",
-    "environment_mixed": "environment did not change with it ({unchanged} facts the same)",
+    "environment_mixed": "environment unchanged ({unchanged} steady facts)",
     "facts_changed_here": partial(_facts, how=" changed at the same point"),
     "facts_changed_between": partial(_facts, how=" changed in between"),
     # the revision
@@ -357,7 +357,9 @@ WORDS: dict[str, Words] = {
     "loader_unclear": "what the loader adds to the step is not clear",
     "loader_changed": "what the loader adds to the step changed",
     "loader_other_way": "what the loader adds to the step changed the other way",
-    "loader_share": "{share:share} is in the loader",
+    "loader_share": lambda share: (
+        f"share of the loader: {min(share * 100, 100):.0f}{formats.NBSP}%"
+    ),
     "clock_share": "{clock} ({share:share})",
     "quantity_unchanged": lambda name, **_: f"{quantity_names.title(name)} unchanged",
     "quantity_changed": quantity_names.moved,

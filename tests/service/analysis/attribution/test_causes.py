@@ -111,7 +111,9 @@ def test_facts_that_changed_together_are_counted_and_not_told_apart() -> None:
 def test_a_slower_loader_is_the_input_and_the_step_without_it_is_as_it_was() -> None:
     answer = asked(Night(revision="r12", stall_s=0.009))
     assert answer.cause is Cause.INPUT
-    assert "99 % of the change is in the loader" in plain(answer.sentence)
+    assert "data loading: share of the loader: 99 %; environment unchanged" in plain(
+        answer.sentence
+    )
     assert "data wait 2.00 ms -> 9.00 ms" in plain(answer.sentence)
 
 
