@@ -21,7 +21,7 @@ _FAILS = {
     Status.UNBUILDABLE: "cannot be built",
     Status.COMPILE_ERROR: "fails to compile",
     Status.RUNTIME_ERROR: "ends with an error",
-    Status.PARITY_FAIL: "gives wrong results (parity)",
+    Status.PARITY_FAIL: "fails parity with eager fp32",
     Status.CRASHED: "crashes",
     Status.GARBAGE: "ends without a result",
     Status.TIMEOUT: "times out",
@@ -30,7 +30,6 @@ _PLURAL = {
     "is": "are",
     "runs": "run",
     "fails": "fail",
-    "gives": "give",
     "ends": "end",
     "crashes": "crash",
     "times": "time",
@@ -88,7 +87,7 @@ def headline_words(headline: Statement, verb: str, subject: str = "", *, since: 
     by = sizes[1] if close else f"{sizes[0]} to {sizes[2]}"
     if metric_name in RATES:
         way = "faster" if headline.kind == "improvement" else "slower"
-        subject += " without data loading" if metric_name == "throughput_synth" else ""
+        subject += " apart from data loading" if metric_name == "throughput_synth" else ""
     else:
         longer = ("longer", "shorter") if facts["unit"] == "s" else ("higher", "lower")
         way, subject = longer[most < 0], f"{quantity_names.title(metric_name)} of {subject}"

@@ -50,14 +50,18 @@ def sentence(**facts: Any) -> str:
     if facts["low"] is not None and facts["high"] is not None:
         low, high = (formats.change(facts[name] - 1) for name in ("low", "high"))
         between = f" ({low} to {high})"
-    gained = facts["gained"]
     return (
-        f"Before {formats.revision(facts['since'])} the fastest case of {facts['workload']} on "
-        f"{formats.device(facts['device'])} was {facts['other']}. It became "
-        f"{_moved(facts['lost'])}; {facts['ahead']} "
-        f"{'was not measured before' if gained is None else f'became {_moved(gained)}'} and is now "
-        f"the fastest, by {formats.size(facts['faster'] - 1)}{between}."
+        f"The fastest case of {facts['workload']} on {formats.device(facts['device'])}, "
+        f"{facts['other']}, became {_moved(facts['lost'])} at {formats.revision(facts['since'])}. "
+        f"That with {facts['ahead']} {_gained(facts['gained'])} and leads by "
+        f"{formats.size(facts['faster'] - 1)} now{between}."
     )
+
+
+def _gained(gained: float | None) -> str:
+    if gained is None:
+        return "was not measured before"
+    return f"became {_moved(gained)}" if gained >= 0 else f"lost only {formats.size(gained)}"
 
 
 def headline(**facts: Any) -> str:

@@ -146,7 +146,7 @@ def _change(
     facts: Mapping[str, Any] = headline.facts
     begin = f"{say(headline)}{_maker(facts, cause)}{_extent(facts['cells'])}. "
     sure = confirmed or headline.kind == "failure" or cause == Cause.UNKNOWN
-    seen = _seen(headline, workers, cause, confirmed=confirmed)
+    seen = _seen(headline, workers, confirmed=confirmed)
     begin += _sentence_case(f"{seen}{'' if sure else 'probably '}{_CAUSES[cause]}")
     sentence = f"{_longer(begin, ': ', reasons, at_least=1)}."
     return _longer(sentence, " Also changed: ", also).removesuffix(".") + "."
@@ -162,12 +162,11 @@ def _longer(sentence: str, begin: str, clauses: Sequence[Statement], at_least: i
     return sentence
 
 
-def _seen(headline: Statement, workers: Sequence[str], cause: str, *, confirmed: bool) -> str:
+def _seen(headline: Statement, workers: Sequence[str], *, confirmed: bool) -> str:
     if not workers:
         return ""
     if confirmed:
-        beside = "side by side " if cause == Cause.CODE else ""
-        return f"Confirmed {beside}on {_nodes(workers)}; "
+        return f"Confirmed by reruns on {_nodes(workers)}; "
     once = "" if headline.kind == "failure" else ", unconfirmed"
     return f"Seen on {_nodes(workers)}{once}; "
 
@@ -244,7 +243,7 @@ WORDS: dict[str, Words] = {
     "fact_changed": "{fact:fact} {before:values} -> {after:values}",
     "digest_changed": "{fact:fact} is another",
     "environment_unchanged": "environment unchanged ({unchanged} facts)",
-    "environment_mixed": "environment unchanged ({unchanged} steady facts)",
+    "environment_mixed": "environment: {unchanged} facts unchanged",
     "facts_changed_here": partial(_facts, how=" changed at the same point"),
     "facts_changed_between": partial(_facts, how=" changed in between"),
     # the revision
@@ -357,9 +356,8 @@ WORDS: dict[str, Words] = {
     "loader_unclear": "what the loader adds to the step is not clear",
     "loader_changed": "what the loader adds to the step changed",
     "loader_other_way": "what the loader adds to the step changed the other way",
-    "loader_share": lambda share: (
-        f"share of the loader: {min(share * 100, 100):.0f}{formats.NBSP}%"
-    ),
+    "loader_share": "{share:share} goes away without the loader",
+    "loader_part": "{share:share}",
     "clock_share": "{clock} ({share:share})",
     "quantity_unchanged": lambda name, **_: f"{quantity_names.title(name)} unchanged",
     "quantity_changed": quantity_names.moved,

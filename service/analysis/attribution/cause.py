@@ -30,7 +30,7 @@ def attribute(question: Question) -> Attribution:
     """Say what a change is put down to, with all that was looked at and all that stays open."""
     seen = observed.observe(question)
     cause = _cause(seen)
-    also = beside(cause, seen.quantities)
+    also = beside(question, cause, seen.quantities)
     reasons = _reasons(question, seen, cause)
     if not also:
         reasons += _unchanged(question, seen.quantities)[:1]
@@ -74,7 +74,7 @@ def _reasons(question: Question, seen: observed.Observed, cause: Cause) -> list[
         case Cause.NODE:
             reasons = [_says(seen.bad_node), _cleared_code(seen)]
         case Cause.INPUT:
-            reasons = [_mechanism(seen), _cleared_code(seen), _same_environment(seen)]
+            reasons = [_loader_part(seen), _cleared_code(seen), _same_environment(seen)]
         case Cause.CLOCKS:
             reasons = [_mechanism(seen), _cleared_code(seen)]
         case Cause.CODE:
@@ -100,6 +100,12 @@ def _environment(question: Question, seen: observed.Observed) -> Statement:
 
 def _mechanism(seen: observed.Observed) -> Statement | None:
     return next((account.says for account in seen.accounts if account.carries), None)
+
+
+def _loader_part(seen: observed.Observed) -> Statement | None:
+    """Say which part of the change the loader makes, after the words for its cause."""
+    account = seen.account(Part.INPUT)
+    return None if account is None else Statement.of("loader_part", share=account.change)
 
 
 def _cleared_code(seen: observed.Observed) -> Statement | None:
@@ -156,10 +162,11 @@ _ASKED_ABOUT = ("sm_clock", "synth.sm_clock_hz", "full.work_s", "full.stall_s")
 """Quantities of which the first is named if it did not change, because readers ask about it."""
 
 
-def beside(cause: Cause, quantities: Sequence[Evidence]) -> list[Statement]:
-    """Clauses for what changed as well, one of a part."""
+def beside(question: Question, cause: Cause, quantities: Sequence[Evidence]) -> list[Statement]:
+    """Clauses for what changed as well, one of a part; none for what the metric says already."""
     first: dict[Part, Statement] = {}
     changed = [evidence for evidence in quantities if evidence.state is State.CHANGED]
+    changed = [evidence for evidence in changed if not evidence.name.startswith(question.metric)]
     if cause is Cause.CLOCKS:  # the clock is named already
         changed = [evidence for evidence in changed if "_clock" not in evidence.name]
     for part, word in _FIRST:

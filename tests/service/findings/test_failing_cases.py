@@ -106,9 +106,9 @@ def test_cases_that_begin_to_fail_together_are_one_finding_until_they_are_well(
 ) -> None:
     found = broken(nights)
     told = found["summary"]
-    assert told["headline"] == "bf16 nanogpt gives wrong results (parity) since r14"
+    assert told["headline"] == "bf16 nanogpt fails parity with eager fp32 since r14"
     assert told["sentence"] == (
-        'bf16 nanogpt gives wrong results (parity) since r14 (Ada, "Fuse the norm"): all 2 '
+        'bf16 nanogpt fails parity with eager fp32 since r14 (Ada, "Fuse the norm"): all 2 '
         "cases, none of the other 1. Seen on w1; code, not machine: environment unchanged (4 "
         "facts)."
     )
@@ -164,7 +164,7 @@ def test_the_report_of_the_night_names_it(nights: Nights) -> None:
         now = now_of(session)
         report = facts.gather(session, now.date(), now)
     said = words.text(words.account(report))
-    assert "Failure: bf16 nanogpt gives wrong results (parity) since r14 (open)" in said
+    assert "Failure: bf16 nanogpt fails parity with eager fp32 since r14 (open)" in said
 
 
 def test_a_case_that_fails_later_joins_if_one_revision_can_have_broken_both(

@@ -61,16 +61,16 @@ def test_a_fastest_case_may_have_become_slower_too() -> None:
     told = headline_of(overtaken()).replace(formats.NBSP, " ")
     assert told == "fastest unet case 3.9 % slower since r44, another one leads"
     assert say(overtaken()).replace(formats.NBSP, " ") == (
-        "Before r44 the fastest case of unet on H200 was graphs=on and workers=16. It became 3.9 % "
-        "slower; graphs=off and workers=4 became 2.7 % slower and is now the fastest, by 1.2 % "
-        "(+0.3 % to +2.2 %)."
+        "The fastest case of unet on H200, graphs=on and workers=16, became 3.9 % slower at r44. "
+        "That with graphs=off and workers=4 lost only 2.7 % and leads by 1.2 % now (+0.3 % to "
+        "+2.2 %)."
     )
 
 
 def test_a_fastest_case_may_not_have_been_measured_before() -> None:
     new = overtaken(gained=None)
     assert headline_of(new) == "unet is fastest with graphs=off workers=4 since r44"
-    assert "; graphs=off and workers=4 was not measured before and is now the fastest" in say(new)
+    assert "That with graphs=off and workers=4 was not measured before and leads by" in say(new)
 
 
 def test_cases_that_differ_in_many_settings_are_not_named_in_a_headline() -> None:

@@ -56,6 +56,18 @@ def test_no_clock_is_told_beside_a_change_of_memory() -> None:
     assert answer.sentence.endswith("code, not machine: environment unchanged (13 facts).")
 
 
+def test_what_the_metric_says_already_is_not_told_beside_it() -> None:
+    def step(warm: float) -> tuple[Sample, ...]:
+        values = (warm, warm * 1.001, warm * 0.999)
+        lower = Direction.LOWER
+        return (Sample(metric="first_step_time_warm", unit="s", direction=lower, values=values),)
+
+    before, after = side(Night(metrics=step(10))), later(replace(SLOW, metrics=step(14)))
+    first = {"metric": "first_step_time", "unit": "s", "direction": Direction.LOWER, "effect": 0.4}
+    assert "warm caches" in plain(explained(question(before, after, effect=-0.03)).sentence)
+    assert "warm caches" not in plain(explained(question(before, after, **first)).sentence)
+
+
 def test_a_change_of_the_code_says_who_made_it_and_as_what_within_forty_words() -> None:
     title = "Fuse the layer norm [and] *everything* around it, once more"
     asked = question(good(), later(SLOW), author="Ada Lovelace", title=title)
@@ -111,9 +123,7 @@ def test_facts_that_changed_together_are_counted_and_not_told_apart() -> None:
 def test_a_slower_loader_is_the_input_and_the_step_without_it_is_as_it_was() -> None:
     answer = asked(Night(revision="r12", stall_s=0.009))
     assert answer.cause is Cause.INPUT
-    assert "data loading: share of the loader: 99 %; environment unchanged" in plain(
-        answer.sentence
-    )
+    assert "data loading: 99 % of the change; environment unchanged (13" in plain(answer.sentence)
     assert "data wait 2.00 ms -> 9.00 ms" in plain(answer.sentence)
 
 
@@ -371,7 +381,7 @@ def test_a_digest_that_any_commit_changes_carries_no_cause_but_is_told(
         ("throughput", "img/s", 0.031, "is 3.1 % faster since"),
         ("step_time", "s", 0.2, "is 20.0 % longer since"),
         ("peak_memory", "B", 0.2, "peak memory of unet:full compile=default precision=bf16 is 20"),
-        ("throughput_synth", "img/s", -0.02, "without data loading is 2.0 % slower"),
+        ("throughput_synth", "img/s", -0.02, "apart from data loading is 2.0 % slower"),
         ("cycles_per_step", "1", -0.05, "is 5.0 % lower since"),
         ("input_stall", "1", -1.4, "is 140 % lower since"),
     ],
