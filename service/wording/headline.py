@@ -87,7 +87,7 @@ def headline_words(headline: Statement, verb: str, subject: str = "", *, since: 
     by = sizes[1] if close else f"{sizes[0]} to {sizes[2]}"
     if metric_name in RATES:
         way = "faster" if headline.kind == "improvement" else "slower"
-        subject += " apart from data loading" if metric_name == "throughput_synth" else ""
+        way += " outside data loading" if metric_name == "throughput_synth" else ""
     else:
         longer = ("longer", "shorter") if facts["unit"] == "s" else ("higher", "lower")
         way, subject = longer[most < 0], f"{quantity_names.title(metric_name)} of {subject}"

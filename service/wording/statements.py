@@ -129,7 +129,7 @@ _CAUSES: dict[str, str] = {
     Cause.ENVIRONMENT: "the environment",
     Cause.NODE: "the machine",
     Cause.INPUT: "data loading",
-    Cause.CLOCKS: "the clock (code or machine)",
+    Cause.CLOCKS: "the clock, by code or machine",
     Cause.UNKNOWN: "cause not known",
 }
 
@@ -144,12 +144,23 @@ def _change(
     confirmed: bool,
 ) -> str:
     facts: Mapping[str, Any] = headline.facts
-    begin = f"{say(headline)}{_maker(facts, cause)}{_extent(facts['cells'])}. "
+    whose = _whose(cause, reasons, confirmed=confirmed)
+    begin = f"{say(headline)}{_maker(facts, whose)}{_extent(facts['cells'])}. "
     sure = confirmed or headline.kind == "failure" or cause == Cause.UNKNOWN
     seen = _seen(headline, workers, confirmed=confirmed)
-    begin += _sentence_case(f"{seen}{'' if sure else 'probably '}{_CAUSES[cause]}")
+    begin += _sentence_case(f"{seen}{'' if sure else 'probably '}{whose}")
     sentence = f"{_longer(begin, ': ', reasons, at_least=1)}."
-    return _longer(sentence, " Also changed: ", also).removesuffix(".") + "."
+    return _longer(sentence, " With it: ", also).removesuffix(".") + "."
+
+
+def _whose(cause: str, reasons: Sequence[Statement], *, confirmed: bool) -> str:
+    """Name the cause; what the reruns of both revisions cleared, or left, is named with it."""
+    if confirmed and cause == Cause.ENVIRONMENT:
+        return "the environment, not code"
+    kept = {reason.kind for reason in reasons} & {"environment_unchanged", "environment_mixed"}
+    return (
+        "code, in data loading" if confirmed and kept and cause == Cause.INPUT else _CAUSES[cause]
+    )
 
 
 def _longer(sentence: str, begin: str, clauses: Sequence[Statement], at_least: int = 0) -> str:
@@ -214,8 +225,8 @@ def _extent(cells: Statement) -> str:
     return _because(headline.extent(cells), "")
 
 
-def _maker(facts: Mapping[str, Any], cause: str) -> str:
-    return headline.made_by(facts) if cause == Cause.CODE else ""
+def _maker(facts: Mapping[str, Any], whose: str) -> str:
+    return headline.made_by(facts) if whose.startswith("code") else ""
 
 
 def _headline(kind: str, **facts: Any) -> str:
@@ -243,7 +254,7 @@ WORDS: dict[str, Words] = {
     "fact_changed": "{fact:fact} {before:values} -> {after:values}",
     "digest_changed": "{fact:fact} is another",
     "environment_unchanged": "environment unchanged ({unchanged} facts)",
-    "environment_mixed": "environment: {unchanged} facts unchanged",
+    "environment_mixed": "{unchanged} environment facts unchanged",
     "facts_changed_here": partial(_facts, how=" changed at the same point"),
     "facts_changed_between": partial(_facts, how=" changed in between"),
     # the revision
@@ -358,7 +369,7 @@ WORDS: dict[str, Words] = {
     "loader_other_way": "what the loader adds to the step changed the other way",
     "loader_share": "{share:share} goes away without the loader",
     "loader_part": "{share:share}",
-    "clock_share": "{clock} ({share:share})",
+    "clock_share": "{clock}, {share:share}",
     "quantity_unchanged": lambda name, **_: f"{quantity_names.title(name)} unchanged",
     "quantity_changed": quantity_names.moved,
     "quantity_unclear": lambda **facts: f"{quantity_names.moved(**facts)}, which is not clear",

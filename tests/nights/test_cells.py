@@ -28,7 +28,6 @@ def those(factor: Factor) -> frozenset[int]:
         ("training with workers=4 and graphs set", Factor(axes={"workers": "4", "graphs": ANY})),
         ("energy per item of resnet50 with default decode",
          Factor(workload="resnet50", axes={"decode": None})),
-        ("nanogpt apart from data loading", Factor(workload="nanogpt")),
     ],
 )  # fmt: skip
 def test_all_cases_of_a_factor_are_its_cells(subject: str, factor: Factor) -> None:

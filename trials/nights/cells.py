@@ -13,7 +13,7 @@ from trials.nights.events import GPUS
 Cells = Mapping[tuple[str, str], int]
 """Number of each case on each kind of hardware."""
 WHOLE = re.compile(
-    r"(?:.+ of )?(?P<subject>.+?)(?: apart from data loading)? is [\d.]+\s.*: "
+    r"(?:.+ of )?(?P<subject>.+?) is [\d.]+\s.*: "
     r"(?:all \d+ cases|\d+ of \d+ cases \(\d+ unclear\))(?! and)"
 )
 """A sentence that names all cases of a factor, and no others."""
@@ -33,7 +33,7 @@ def numbered(cases: Sequence[Case]) -> Cells:
 
 
 HEADLINE = re.compile(
-    r"(?:.+ of )?(?:the )?(?P<subject>\S.*?)(?: apart from data loading)? "
+    r"(?:.+ of )?(?:the )?(?P<subject>\S.*?) "
     r"(?:[\d.]+\s|runs out|fails|ends|crashes|times)"
 )
 

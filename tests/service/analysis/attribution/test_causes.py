@@ -35,7 +35,7 @@ def test_a_change_with_the_revision_alone_is_put_down_to_the_code() -> None:
     assert answer.cause is Cause.CODE
     assert plain(answer.sentence) == (
         "unet:full compile=default precision=bf16 is 2.9 % slower since r12. Seen on w1, "
-        "unconfirmed; probably code, not machine: environment unchanged (13 facts). Also changed: "
+        "unconfirmed; probably code, not machine: environment unchanged (13 facts). With it: "
         "time on the device +3.0 %."
     )
 
@@ -47,6 +47,20 @@ def test_where_nothing_else_changed_the_clock_that_did_not_is_told() -> None:
     assert plain(answer.sentence).endswith(
         "code, not machine: environment unchanged (13 facts); SM clock unchanged."
     )
+
+
+def test_what_reruns_of_both_revisions_cleared_is_said() -> None:
+    driver = {"hw.gpu.driver": "560.2"}
+    for night, confirmed, words in (
+        (replace(SLOW, facts=driver), True, "Confirmed by reruns on w1; the environment, not code"),
+        (replace(SLOW, facts=driver), False, "Seen on w1, unconfirmed; probably the environment: "),
+        (replace(SLOW, stall_s=0.009), True, "on w1; code, in data loading: "),
+        (replace(SLOW, stall_s=0.009), False, "unconfirmed; probably data loading: "),
+    ):
+        asked = question(good(), later(night), confirmed=confirmed, author="Ada", title="Fuse")
+        said = plain(explained(asked).sentence)
+        assert words in said
+        assert ("(Ada" in said) is ("; code" in said)
 
 
 def test_no_clock_is_told_beside_a_change_of_memory() -> None:
@@ -161,7 +175,7 @@ def test_as_many_cycles_at_a_lower_clock_are_the_clocks() -> None:
     answer = asked(HOT)
     assert answer.cause is Cause.CLOCKS
     sentence = plain(answer.sentence)
-    assert "SM clock −5.7 % (all of the change)" in sentence  # noqa: RUF001
+    assert "SM clock −5.7 %, all of the change" in sentence  # noqa: RUF001
     assert "readings with software thermal slowdown 0.0 % -> 70.0 %" in sentence
     assert not any("power" in sentence for sentence in answer.not_excluded)
 
@@ -199,7 +213,7 @@ def test_measurements_that_went_the_other_way_than_the_change_explain_nothing() 
     faster = later(Night(revision="r12", work_s=0.095, clock_hz=1.98e9 / 0.95))
     answer = explained(question(good(), faster, effect=-0.05))
     assert answer.cause is Cause.CODE
-    assert "of the change)" not in answer.sentence
+    assert ", all of the change" not in answer.sentence
 
 
 def test_one_machine_slow_in_everything_is_named() -> None:
@@ -381,7 +395,7 @@ def test_a_digest_that_any_commit_changes_carries_no_cause_but_is_told(
         ("throughput", "img/s", 0.031, "is 3.1 % faster since"),
         ("step_time", "s", 0.2, "is 20.0 % longer since"),
         ("peak_memory", "B", 0.2, "peak memory of unet:full compile=default precision=bf16 is 20"),
-        ("throughput_synth", "img/s", -0.02, "apart from data loading is 2.0 % slower"),
+        ("throughput_synth", "img/s", -0.02, "is 2.0 % slower outside data loading since"),
         ("cycles_per_step", "1", -0.05, "is 5.0 % lower since"),
         ("input_stall", "1", -1.4, "is 140 % lower since"),
     ],

@@ -119,7 +119,7 @@ def test_an_environment_with_mixed_facts_is_not_called_unchanged() -> None:
     answer = attribute(question([night(0)], after, first_bad="r12"))
     facts = [fact for fact in answer.evidence if fact.part is Part.ENVIRONMENT]
     assert [fact.state for fact in facts] == [State.UNCHANGED]
-    assert say(facts[0].says) == "environment: 12 facts unchanged"
+    assert say(facts[0].says) == "12 environment facts unchanged"
 
 
 @pytest.mark.parametrize(
