@@ -53,7 +53,7 @@ def sentence(**facts: Any) -> str:
     return (
         f"The fastest case of {facts['workload']} on {formats.device(facts['device'])}, "
         f"{facts['other']}, became {_moved(facts['lost'])} at {formats.revision(facts['since'])}. "
-        f"That with {facts['ahead']} {_gained(facts['gained'])} and leads by "
+        f"The case with {facts['ahead']} {_gained(facts['gained'])} and leads by "
         f"{formats.size(facts['faster'] - 1)} now{between}."
     )
 

@@ -129,7 +129,7 @@ _CAUSES: dict[str, str] = {
     Cause.ENVIRONMENT: "the environment",
     Cause.NODE: "the machine",
     Cause.INPUT: "data loading",
-    Cause.CLOCKS: "the clock, by code or machine",
+    Cause.CLOCKS: "the clock",
     Cause.UNKNOWN: "cause not known",
 }
 
@@ -370,6 +370,7 @@ WORDS: dict[str, Words] = {
     "loader_share": "{share:share} goes away without the loader",
     "loader_part": "{share:share}",
     "clock_share": "{clock}, {share:share}",
+    "clock_open": "whether code or machine lowered it is open",
     "quantity_unchanged": lambda name, **_: f"{quantity_names.title(name)} unchanged",
     "quantity_changed": quantity_names.moved,
     "quantity_unclear": lambda **facts: f"{quantity_names.moved(**facts)}, which is not clear",

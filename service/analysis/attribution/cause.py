@@ -76,7 +76,8 @@ def _reasons(question: Question, seen: observed.Observed, cause: Cause) -> list[
         case Cause.INPUT:
             reasons = [_loader_part(seen), _cleared_code(seen), _same_environment(seen)]
         case Cause.CLOCKS:
-            reasons = [_mechanism(seen), _cleared_code(seen)]
+            open_ = Statement.of("clock_open") if _code_may_lower_clock(seen) else None
+            reasons = [_mechanism(seen), _cleared_code(seen) or open_]
         case Cause.CODE:
             reasons = [seen.environment[0].says]
         case Cause.UNKNOWN:
@@ -242,7 +243,7 @@ def _other_node(question: Question, seen: observed.Observed, cause: Cause) -> It
 
 def _other_clocks(question: Question, seen: observed.Observed, cause: Cause) -> Iterator[Statement]:
     if cause is Cause.CLOCKS:
-        if _changed(seen, "power_cap") or not _changed(seen, "thermal", "hw_", "power_brake"):
+        if _code_may_lower_clock(seen):
             yield Statement.of("power_of_code")
         return
     if cause not in (Cause.CODE, Cause.UNKNOWN) or not observed.moved_by_clocks(question):
@@ -260,6 +261,11 @@ def _other_input(seen: observed.Observed, cause: Cause) -> Iterator[Statement]:
     known = [account for account in seen.accounts if account.part is Part.INPUT]
     if known and known[0].state is State.UNCLEAR:
         yield Statement.of("input_unclear")
+
+
+def _code_may_lower_clock(seen: observed.Observed) -> bool:
+    """Return True if the power cap held the clock down, or nothing says what did."""
+    return _changed(seen, "power_cap") or not _changed(seen, "thermal", "hw_", "power_brake")
 
 
 def _changed(seen: observed.Observed, *words: str) -> bool:

@@ -62,7 +62,7 @@ def test_a_fastest_case_may_have_become_slower_too() -> None:
     assert told == "fastest unet case 3.9 % slower since r44, another one leads"
     assert say(overtaken()).replace(formats.NBSP, " ") == (
         "The fastest case of unet on H200, graphs=on and workers=16, became 3.9 % slower at r44. "
-        "That with graphs=off and workers=4 lost only 2.7 % and leads by 1.2 % now (+0.3 % to "
+        "The case with graphs=off and workers=4 lost only 2.7 % and leads by 1.2 % now (+0.3 % to "
         "+2.2 %)."
     )
 
@@ -70,7 +70,7 @@ def test_a_fastest_case_may_have_become_slower_too() -> None:
 def test_a_fastest_case_may_not_have_been_measured_before() -> None:
     new = overtaken(gained=None)
     assert headline_of(new) == "unet is fastest with graphs=off workers=4 since r44"
-    assert "That with graphs=off and workers=4 was not measured before and leads by" in say(new)
+    assert "The case with graphs=off and workers=4 was not measured before and leads by" in say(new)
 
 
 def test_cases_that_differ_in_many_settings_are_not_named_in_a_headline() -> None:

@@ -183,6 +183,7 @@ def test_as_many_cycles_at_a_lower_clock_are_the_clocks() -> None:
 def test_a_clock_that_fell_under_the_power_cap_leaves_hungrier_code_open() -> None:
     answer = asked(replace(HOT, thermal=0.0, temperature_c=57.0, capped=1.0))
     assert answer.cause is Cause.CLOCKS
+    assert "; whether code or machine lowered it is open" in answer.sentence
     assert "Code that draws more power lowers the clock as well." in answer.not_excluded
 
 
