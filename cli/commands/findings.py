@@ -93,8 +93,8 @@ def report(
     _print_list(recent.opened, f"Nothing was found in the last {hours} h.")
     say(
         f"{formats.counted(recent.active, 'finding')} of any age "
-        f"{'asks' if recent.active == 1 else 'ask'} for attention; "
-        f"{formats.number(recent.expected_false)} of those opened may be false."
+        f"{'asks' if recent.active == 1 else 'ask'} for attention; expected false alarms among "
+        f"those opened: {formats.number(recent.expected_false)}."
     )
 
 
@@ -211,8 +211,10 @@ def _facts(one: schemas.FindingSummary) -> tuple[tuple[str, str], ...]:
 
 
 def _effect(one: schemas.FindingSummary) -> str:
+    """Write the largest effect by what it means, as its sign depends on the metric."""
     if one.worst_effect is not None:
-        return formats.change(one.worst_effect)
+        better = one.kind is schemas.FindingKind.IMPROVEMENT
+        return f"{formats.size(one.worst_effect)} {'better' if better else 'worse'}"
     return "" if one.share is None else f"{formats.size(one.share)} slower"
 
 

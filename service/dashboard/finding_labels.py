@@ -19,10 +19,13 @@ KINDS = {
 """A sign, a name and a tone: never the tone alone."""
 CAUSES = {cause.value: cause for cause in schemas.Cause}
 CERTAINTIES = {
-    schemas.Certainty.CONFIRMED: ("measured again", "It was measured again and is there."),
+    schemas.Certainty.CONFIRMED: (
+        "confirmed by reruns",
+        "Both revisions were measured again, and it is there.",
+    ),
     schemas.Certainty.STANDING: (
-        "not measured again",
-        "The history alone: the new level has stood for several points. It was not measured again.",
+        "no rerun yet",
+        "The history alone: the new level has stood for several points. Nothing was measured again.",
     ),
 }
 PARTS = {

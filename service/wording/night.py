@@ -112,7 +112,7 @@ def _false_alarms(report: schemas.NightReport) -> list[Line]:
     some = "fewer than 0.01" if expected < 0.005 else f"{expected:.2f}"
     unknown = opened - report.doubted
     without = f"; the detector has no figure for {unknown} of them" if unknown > 0 else ""
-    return [Line(f"{some} of {opened} expected to be false alarms{without}.")]
+    return [Line(f"Expected false alarms: {some} of {opened}{without}.")]
 
 
 def _unmeasured(missing: schemas.Unmeasured) -> Line:

@@ -178,7 +178,7 @@ def _seen(headline: Statement, workers: Sequence[str], *, confirmed: bool) -> st
         return ""
     if confirmed:
         return f"Confirmed by reruns on {_nodes(workers)}; "
-    once = "" if headline.kind == "failure" else ", unconfirmed"
+    once = "" if headline.kind == "failure" else ", no rerun yet"
     return f"Seen on {_nodes(workers)}{once}; "
 
 
@@ -249,7 +249,7 @@ WORDS: dict[str, Words] = {
     "cells": lambda **facts: _cells(Statement("cells", facts)),
     "condition": headline.condition,
     "cells_moved": "{moved} of {count} cases moved together: {cells}",
-    "same_cells": "{one} and {other} cover the same cells here: they cannot be told apart.",
+    "same_cells": "{one} and {other} hold for the same cases here, so either may be the reason.",
     # the environment
     "fact_changed": "{fact:fact} {before:values} -> {after:values}",
     "digest_changed": "{fact:fact} is another",

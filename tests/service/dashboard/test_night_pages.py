@@ -21,7 +21,7 @@ ATOM = "{http://www.w3.org/2005/Atom}"
 
 def test_a_night_is_shown_listed_and_in_the_feed(empty_pages: TestClient) -> None:
     app: Any = empty_pages.app
-    assert "No night was told yet" in empty_pages.get("/nights").text
+    assert "No night was reported yet" in empty_pages.get("/nights").text
     assert "/nights" in links(empty_pages.get("/findings").text)
     assert empty_pages.get("/nights/newest").status_code == 404
     opened = analysed.analyse(app.state.database)
@@ -37,7 +37,7 @@ def test_a_night_is_shown_listed_and_in_the_feed(empty_pages: TestClient) -> Non
     shown = empty_pages.get(page).text
     assert faults(shown) == []
     assert f"/findings/{opened.regression}" in links(shown)
-    assert "expected to be false alarms" in shown
+    assert "Expected false alarms" in shown
     assert "No worker has taken it yet." in shown
     assert empty_pages.get("/nights/newest").text.count("<h2") == shown.count("<h2") == 5
     answer = empty_pages.get("/nights.atom")

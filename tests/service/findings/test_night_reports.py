@@ -251,7 +251,7 @@ def test_findings_are_told_in_the_night_in_which_they_were_opened_and_recovered(
     assert 0 <= report.expected_false < 0.2
     assert report.doubted == 1, "a finding about a node has no doubt by the detector"
     told = words.text(words.account(report))
-    assert "of 2 expected to be false alarms; the detector has no figure for 1 of them." in told
+    assert " of 2; the detector has no figure for 1 of them." in told
     resolved = {"state": "resolved", "closed_at": due_at + timedelta(minutes=1)}
     with nightly.database.writing() as session:
         one = update(FindingRow).where(FindingRow.id == opened.regression)

@@ -34,8 +34,8 @@ def test_a_change_with_the_revision_alone_is_put_down_to_the_code() -> None:
     answer = explained(question(still, later(replace(SLOW, noise=1e-4))))
     assert answer.cause is Cause.CODE
     assert plain(answer.sentence) == (
-        "unet:full compile=default precision=bf16 is 2.9 % slower since r12. Seen on w1, "
-        "unconfirmed; probably code, not machine: environment unchanged (13 facts). With it: "
+        "unet:full compile=default precision=bf16 is 2.9 % slower since r12. Seen on w1, no "
+        "rerun yet; probably code, not machine: environment unchanged (13 facts). With it: "
         "time on the device +3.0 %."
     )
 
@@ -53,9 +53,13 @@ def test_what_reruns_of_both_revisions_cleared_is_said() -> None:
     driver = {"hw.gpu.driver": "560.2"}
     for night, confirmed, words in (
         (replace(SLOW, facts=driver), True, "Confirmed by reruns on w1; the environment, not code"),
-        (replace(SLOW, facts=driver), False, "Seen on w1, unconfirmed; probably the environment: "),
+        (
+            replace(SLOW, facts=driver),
+            False,
+            "Seen on w1, no rerun yet; probably the environment: ",
+        ),
         (replace(SLOW, stall_s=0.009), True, "on w1; code, in data loading: "),
-        (replace(SLOW, stall_s=0.009), False, "unconfirmed; probably data loading: "),
+        (replace(SLOW, stall_s=0.009), False, "no rerun yet; probably data loading: "),
     ):
         asked = question(good(), later(night), confirmed=confirmed, author="Ada", title="Fuse")
         said = plain(explained(asked).sentence)
@@ -267,7 +271,7 @@ def test_the_same_slowness_on_two_machines_clears_the_machine() -> None:
     after = later(SLOW, 2) + later(replace(SLOW, worker="w2"), 1)
     answer = explained(question(good(), after, residuals=tuple(residuals({"w1": 0.03}))))
     assert answer.cause is Cause.CODE
-    assert "Seen on w1 and w2, unconfirmed; probably code, not machine" in answer.sentence
+    assert "Seen on w1 and w2, no rerun yet; probably code, not machine" in answer.sentence
     assert not any("w1" in sentence for sentence in answer.not_excluded)
 
 
