@@ -25,7 +25,7 @@ CERTAINTIES = {
     ),
     schemas.Certainty.STANDING: (
         "no rerun yet",
-        "The history alone: the new level has stood for several points. Nothing was measured again.",
+        "The history alone: the new level has stood for several points. Nothing was rerun.",
     ),
 }
 PARTS = {

@@ -140,7 +140,7 @@ def test_the_inbox_says_what_came_up_and_how_much_of_it_may_be_false(
     assert "8.0 % slower" in attention
     assert "overdue" in attention
     assert ">no rerun yet" in attention
-    assert ">measured again" in attention
+    assert ">confirmed by reruns" in attention
 
 
 def test_the_inbox_tells_suspicions_that_run_from_those_that_came_to_nothing(

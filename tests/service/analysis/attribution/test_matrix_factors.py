@@ -214,7 +214,8 @@ def test_conditions_that_cover_the_same_cells_are_not_told_apart() -> None:
     moved = [cell for cell in tied if cell.axes]
     posed = asked(moved, tied)
     assert tuple(map(say, not_told_apart(rule(posed)))) == (
-        "compile=default and precision=bf16 hold for the same cases here, so either may be the reason.",
+        "compile=default and precision=bf16 hold for the same cases here, so either may be the "
+        "reason.",
     )
 
 
