@@ -12,8 +12,8 @@ from service.auth.access_mode import NobodyMayEnter
 from service.database.failures import explain
 from service.database.health import check
 from service.database.session import Database
-from service.errors import ServiceError
 from service.maintenance.backup import BackupRefused
+from service.schemas.errors import ServiceError
 
 
 @contextmanager

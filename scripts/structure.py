@@ -177,7 +177,7 @@ def figures() -> list[Figure]:
     return [
         Figure("lines of service/", sum(m.lines for m in tops["service"]), 51_600),
         Figure("lines of all packages", sum(m.lines for m in everything), 91_852),
-        Figure("entries at the top of service/", len(entries), 19, tuple(sorted(entries))),
+        Figure("entries at the top of service/", len(entries), 18, tuple(sorted(entries))),
         Figure("file names in two packages", len(stems), 2, tuple(stems)),
         Figure("class names defined twice", len(classes), 0, tuple(classes)),
         Figure("pairs of folders that import each other", len(circles), 0, tuple(circles)),

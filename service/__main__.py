@@ -23,12 +23,12 @@ from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError
 
 from benchmarks import local_service, terminal
-from service import errors
 from service.auth import access_mode, local_token
 from service.database.failures import explain
 from service.database.health import check
 from service.database.session import Database
 from service.findings import pipeline
+from service.schemas import errors
 from service.settings import Settings
 
 log = logging.getLogger(__name__)

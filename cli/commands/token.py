@@ -23,8 +23,8 @@ from service.auth import audit, permissions, sign_in_link, signing_key, token_fo
 from service.auth import enrolment as enrolments
 from service.auth.principal import Principal
 from service.database.session import now_of
-from service.errors import Unauthorized
 from service.schemas.access import NewToken, TokenKind
+from service.schemas.errors import Unauthorized
 from service.settings import Settings
 from service.wording import formats
 

@@ -14,11 +14,11 @@ from service.auth.principal import Principal
 from service.auth.signing_key import Key
 from service.comparisons.bisection import automatic
 from service.database.session import Database, now_of
-from service.errors import Invalid
 from service.http.strict_route import Plain
 from service.jobs import backfill
 from service.jobs.types import Terms
 from service.schemas.costs import Price
+from service.schemas.errors import Invalid
 
 
 def get_database(request: Request) -> Database:

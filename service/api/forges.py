@@ -14,13 +14,13 @@ from service.auth.permissions import Permission
 from service.comparisons import comment_commands
 from service.comparisons.comment_commands import Command, CommandPlace
 from service.database.session import now_of
-from service.errors import Forbidden, NotFound, Overloaded
 from service.http.strict_route import JSON, takes
 from service.models import EventKind
 from service.outbox import deliveries, events, forge_comments
 from service.outbox.post import NotDelivered
 from service.outbox.sinks import Sinks, hooks
 from service.schemas.document import Document
+from service.schemas.errors import Forbidden, NotFound, Overloaded
 from service.schemas.pull_requests import PullRequest
 
 log = logging.getLogger(__name__)

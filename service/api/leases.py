@@ -24,7 +24,6 @@ from service.api.dependencies import Caller, Id, LeaseTerms
 from service.api.router import Noun
 from service.auth.permissions import Permission
 from service.database.session import Database, now_of
-from service.errors import Fenced, Invalid
 from service.history import attachments
 from service.history.types import KeptArtifact
 from service.http.long_poll import pauses
@@ -32,6 +31,7 @@ from service.http.problems import answer
 from service.http.strict_route import Plain, WorkerRoute, takes
 from service.jobs import attempts, candidates, leases
 from service.jobs.types import Completion, Holder, Terms
+from service.schemas.errors import Fenced, Invalid
 
 router = Noun("", "leases", WorkerRoute)
 

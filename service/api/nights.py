@@ -11,8 +11,8 @@ from benchmarks.contracts import Worded
 from service.api import dependencies
 from service.api.router import Noun
 from service.auth.permissions import Permission
-from service.errors import Invalid
 from service.findings.nights import announce, facts
+from service.schemas.errors import Invalid
 from service.schemas.jobs import Listing
 from service.schemas.nights import NightReport, NightSummary
 

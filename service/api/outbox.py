@@ -13,11 +13,11 @@ from service.api.router import Noun
 from service.auth import audit
 from service.auth.permissions import Permission
 from service.database.paging import matching
-from service.errors import NotFound
 from service.models import DeliveryRow
 from service.outbox import deliveries
 from service.outbox.sinks import Sinks
 from service.schemas import outbox
+from service.schemas.errors import NotFound
 from service.schemas.jobs import Listing
 
 router = Noun("/outbox", "outbox")

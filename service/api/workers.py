@@ -12,8 +12,8 @@ from service.api import dependencies
 from service.api.findings import Actor
 from service.api.router import Noun
 from service.auth.permissions import Permission
-from service.errors import Invalid
 from service.jobs import workers
+from service.schemas.errors import Invalid
 from service.schemas.jobs import IntroducedWorker, Listing, WorkerView
 
 router = Noun("/workers", "workers")

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from service.auth import token_store
 from service.database.session import Database
-from service.errors import ServiceError
+from service.schemas.errors import ServiceError
 from service.settings import Access, Settings
 
 

@@ -30,8 +30,8 @@ from service.auth.permissions import AUDITED, MAY, SAFE, Permission
 from service.auth.principal import ANYBODY, READER, Principal, network_of
 from service.auth.token_format import Mistyped, Token
 from service.database.session import Database, now_of
-from service.errors import Forbidden, ServiceError, TooMany, Unauthorized
 from service.schemas.access import TokenView
+from service.schemas.errors import Forbidden, ServiceError, TooMany, Unauthorized
 from service.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.auth.sessions import LASTS
-from service.errors import Forbidden
+from service.schemas.errors import Forbidden
 
 PROOF = "x-csrf-token"
 """The header with `sessions.proof_of` that pages send with each change."""

@@ -17,8 +17,8 @@ from service.auth import single_use, token_format, token_store
 from service.auth.signing_key import Key
 from service.auth.token_store import TokenRequest
 from service.database.session import alone
-from service.errors import Forbidden, Unauthorized
 from service.schemas.access import NewToken, TokenKind
+from service.schemas.errors import Forbidden, Unauthorized
 
 _BAD = (
     "This enrolment code is not good: mistyped, used, or too old. Ask an administrator for another "

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from starlette.requests import HTTPConnection
 
 from service.auth.permissions import EVERYTHING, MAY, Permission
-from service.errors import Forbidden
 from service.schemas.access import TokenKind, TokenView
+from service.schemas.errors import Forbidden
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from sqlalchemy.orm import Session
 
 from service.auth import token_store
 from service.auth.signing_key import Key
-from service.errors import Unauthorized
 from service.models import BrowserSession, TokenRow
 from service.schemas.access import TokenView
+from service.schemas.errors import Unauthorized
 
 LASTS = timedelta(hours=12)
 """A working day; then one signs in again."""

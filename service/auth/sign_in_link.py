@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 
 from service.auth import single_use, token_format, token_store
 from service.auth.signing_key import Key
-from service.errors import Unauthorized
 from service.models import TokenRow
 from service.schemas.access import TokenView
+from service.schemas.errors import Unauthorized
 
 LASTS = timedelta(minutes=15)
 """Long enough for a first suite to be measured on a CPU, which takes some five minutes."""

@@ -8,7 +8,7 @@ import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from service.errors import DatabaseUnavailable
+from service.schemas.errors import DatabaseUnavailable
 from service.settings import Settings
 
 _NAME = "access.key"

@@ -11,12 +11,12 @@ from sqlalchemy import Row, Table, bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Contract, Name
-from service import errors
 from service.auth import token_format
 from service.auth.permissions import BOUND
 from service.auth.signing_key import Key
 from service.database.session import rows
 from service.models import TokenRow
+from service.schemas import errors
 from service.schemas.access import NewToken, TokenKind, TokenView
 
 _TOKENS = cast(Table, TokenRow.__table__)

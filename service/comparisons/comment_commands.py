@@ -13,11 +13,11 @@ from benchmarks import contracts
 from service.comparisons import bisection
 from service.comparisons.advance import advance
 from service.comparisons.start import start
-from service.errors import ServiceError
 from service.outbox.pull_request_news import rows_of
 from service.schemas import gate
 from service.schemas.bisections import BisectionRequest
 from service.schemas.comparisons import ComparisonRequest
+from service.schemas.errors import ServiceError
 from service.schemas.pull_requests import PullRequest
 from service.wording.pull_request import text
 from service.wording.statements import decision_of

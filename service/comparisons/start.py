@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from benchmarks import contracts
-from service import errors, models
+from service import models
 from service.comparisons import worker_choice
 from service.database.session import new_id
 from service.history import revisions
@@ -19,6 +19,7 @@ from service.jobs import submit
 from service.jobs.expand import expand
 from service.jobs.requests import SubmissionRequest
 from service.outbox import events
+from service.schemas import errors
 from service.schemas.comparisons import ComparisonRequest
 from service.wording import formats
 

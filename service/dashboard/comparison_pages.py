@@ -21,12 +21,12 @@ from service.auth.permissions import Permission
 from service.dashboard import facets, queries, rendering
 from service.dashboard.query_params import CompareAddress, ComparisonsAddress, ExploreAddress
 from service.dashboard.sparkline import before_after
-from service.errors import UnknownChoice
 from service.history import contrasts, revisions
 from service.history.queries import newest_series, usual_metric, values_around
 from service.jobs import report
 from service.jobs.spent import spent_on
 from service.schemas import gate, series
+from service.schemas.errors import UnknownChoice
 from service.wording import formats
 
 router = rendering.page_router(rendering.COUNTED)

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from service.auth import csrf
 from service.dashboard import sign_in
 from service.dashboard.rendering import render_error
-from service.errors import Unauthorized
+from service.schemas.errors import Unauthorized
 
 Handler = Callable[[Request, Exception], Response]
 

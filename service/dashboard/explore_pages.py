@@ -28,13 +28,13 @@ from service.dashboard import (
 from service.dashboard.explored_lines import ExploredLine
 from service.dashboard.figures.segments import MOST_LABELS
 from service.dashboard.query_params import ExploreAddress
-from service.errors import Invalid, UnknownChoice
 from service.history import annotation_table, revisions
 from service.history import explored as history
 from service.history.explored import HistoryPart
 from service.history.queries import newest_of
 from service.models import Revision
 from service.schemas.annotations import AnnotationView
+from service.schemas.errors import Invalid, UnknownChoice
 from service.schemas.series import Series, SeriesName
 from service.wording import formats
 

@@ -20,8 +20,8 @@ from sqlalchemy.exc import DBAPIError
 from service.auth.permissions import Permission
 from service.dashboard.rendering import page_router
 from service.database.session import Database
-from service.errors import DatabaseUnavailable, Overloaded
 from service.http.long_poll import pauses
+from service.schemas.errors import DatabaseUnavailable, Overloaded
 
 router = page_router()
 

@@ -26,12 +26,12 @@ from service.dashboard import (
 )
 from service.dashboard.cases import CaseGroup
 from service.dashboard.query_params import MatrixAddress
-from service.errors import UnknownChoice
 from service.findings import failing_by_series
 from service.history import revisions
 from service.history.failing import failing_cases
 from service.history.queries import newest_of, newest_series, points_of_revisions
 from service.history.run_noise import spreads_of
+from service.schemas.errors import UnknownChoice
 from service.schemas.series import Series, SeriesPoint
 from service.wording import formats
 

@@ -30,7 +30,6 @@ from service.dashboard import (
 from service.dashboard.finding_data import Mark
 from service.dashboard.query_params import CasesAddress, JobsAddress, RunAddress
 from service.dashboard.worker_pages import gone_before
-from service.errors import NotFound
 from service.findings import failing_by_series
 from service.history import exclusions, imports, replicates
 from service.history.attachments import with_artifacts
@@ -40,6 +39,7 @@ from service.history.run_noise import spreads_of
 from service.jobs import suggestions, views, workers
 from service.jobs.types import Terms
 from service.models import Job, LabelSet, Point
+from service.schemas.errors import NotFound
 from service.wording import formats, waiting
 
 __all__ = ["mount", "router"]

@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse
 from sqlalchemy import case, func, or_, select
 from sqlalchemy.orm import Session
 
-from service import comparisons, errors, findings, models
+from service import comparisons, findings, models
 from service.api.dependencies import Now, Reading
 from service.auth.permissions import Permission
 from service.comparisons import bisection
@@ -23,6 +23,7 @@ from service.history.queries import failures_of_revisions, name_of, usual_metric
 from service.history.series_history import PlacedChange
 from service.jobs import report
 from service.models.project_filter import is_seen
+from service.schemas import errors
 from service.schemas.series import SeriesName
 
 router = rendering.page_router(rendering.COUNTED)

@@ -11,7 +11,6 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
-from service import errors
 from service.api import dependencies
 from service.auth import audit, authenticate, csrf, sessions, sign_in_link
 from service.auth.access_mode import Asked
@@ -19,6 +18,7 @@ from service.auth.permissions import Permission
 from service.auth.principal import Principal
 from service.dashboard import rendering
 from service.http import strict_route
+from service.schemas import errors
 
 router = rendering.page_router()
 

@@ -24,10 +24,10 @@ from service.auth.permissions import Permission
 from service.comparisons.worker_choice import LATELY
 from service.dashboard import labels, queries, rendering
 from service.dashboard.sparkline import sparkline
-from service.errors import NotFound
 from service.jobs import workers
 from service.jobs.types import Terms
 from service.models import FindingRow, Job, Point, ResultRow, SeriesRow
+from service.schemas.errors import NotFound
 
 router = rendering.page_router(rendering.COUNTED)
 

@@ -15,7 +15,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DisconnectionError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from service.errors import BUSY, DatabaseUnavailable
+from service.schemas.errors import BUSY, DatabaseUnavailable
 
 if TYPE_CHECKING:
     import psycopg

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from service import errors
+from service.schemas import errors
 
 MIGRATE = "run: throughline migrate"
 ADDRESS = "check its address (THROUGHLINE_DATABASE_URL)"

@@ -14,8 +14,8 @@ from sqlalchemy.orm import Session
 
 from service.database.failures import MIGRATE, explain
 from service.database.session import Database, insert_if_absent, rows
-from service.errors import NotMigrated, ServiceError
 from service.models import WriteProbe
+from service.schemas.errors import NotMigrated, ServiceError
 
 AFRESH_S = 5.0
 """How long it holds that the database can be written. Whoever may ask without a token has a row

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 import migrations
 from service.database.engine import make_engine, parse
 from service.database.failures import explain
-from service.errors import DatabaseUnavailable, MadeByNewer
+from service.schemas.errors import DatabaseUnavailable, MadeByNewer
 
 _TURN = 7_346_822_310_015
 """Key of the advisory lock that makes replicas migrate one after another."""

@@ -13,7 +13,7 @@ import orjson
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from service.errors import Invalid
+from service.schemas.errors import Invalid
 
 T = TypeVar("T")
 V = TypeVar("V")

@@ -38,9 +38,9 @@ from sqlalchemy.orm import Session
 
 from service.database.engine import make_engine, parse
 from service.database.prepared import Prepared, Runner, connection_of, new_row
-from service.errors import BUSY, DatabaseUnavailable, Invalid, NotFound
 from service.models.columns import Base
 from service.models.project_filter import restrict
+from service.schemas.errors import BUSY, DatabaseUnavailable, Invalid, NotFound
 
 T = TypeVar("T")
 K = TypeVar("K")

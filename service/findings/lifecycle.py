@@ -19,10 +19,10 @@ from service import models
 from service.analysis.attribution import Attribution
 from service.analysis.statement import Statement
 from service.database.session import found, new_id, rows
-from service.errors import Conflict
 from service.findings.rules import ACTIVE
 from service.history.series_history import PlacedChange
 from service.outbox import events
+from service.schemas.errors import Conflict
 from service.wording import statements
 
 

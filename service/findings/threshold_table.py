@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session
 
 from benchmarks.catalog.metrics import metric
 from service.database.session import found
-from service.errors import Invalid
 from service.findings.thresholds import threshold_of
 from service.history.record import digest_of
 from service.models import SeriesRow, ThresholdRow
+from service.schemas.errors import Invalid
 from service.schemas.series import SeriesName
 from service.schemas.thresholds import Never, ThresholdView
 

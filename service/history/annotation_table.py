@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session
 from service.database import paging
 from service.database.paging import Page
 from service.database.session import check_time, found, new_id, pairs
-from service.errors import Invalid
 from service.history import revisions
 from service.models import AnnotationRow, Revision
 from service.schemas.annotations import AnnotationView
+from service.schemas.errors import Invalid
 
 MOST = 500
 """Annotations of a history that are looked at: those that were made last."""

@@ -15,10 +15,10 @@ from sqlalchemy.orm import Session
 
 from benchmarks.artifact_kinds import ArtifactKind
 from service.database.session import found, insert_if_absent
-from service.errors import Conflict, NotFound
 from service.history.artifacts import ArtifactStore
 from service.history.types import KeptArtifact, StoredResult, TraceState
 from service.models import ArtifactRow, ResultRow
+from service.schemas.errors import Conflict, NotFound
 
 _ARTIFACTS = cast(Table, ArtifactRow.__table__)
 _NOT_HERE = (

@@ -19,9 +19,9 @@ from benchmarks.catalog import catalog
 from service.analysis import contrast
 from service.analysis.attribution import environment
 from service.database.paging import batched
-from service.errors import UnknownChoice
 from service.history import queries
 from service.models import EnvironmentRow, Point, SeriesRow
+from service.schemas.errors import UnknownChoice
 from service.schemas.series import ChangeVerdict, SeriesName
 
 By = Literal["worker", "environment", "setting", "date"]

@@ -14,10 +14,10 @@ from sqlalchemy import Row, exists, select, update
 from sqlalchemy.orm import Session
 
 from service.database.session import new_id
-from service.errors import Conflict, NotFound
 from service.history import pending, replicates
 from service.models import Exclusion, ImportedPoint, Point, ResultRow, Revision
 from service.models.results import FAILED
+from service.schemas.errors import Conflict, NotFound
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from sqlalchemy.orm import Session
 from service.analysis.summary import summarise_values
 from service.database.paging import Page, batched
 from service.database.session import alone, found, insert_if_absent, pairs
-from service.errors import Conflict, Invalid
 from service.history import pending, queries, record, revisions
 from service.models import EnvironmentRow, ImportedPoint, Point, Revision, SeriesRow
 from service.models.project_filter import EVERYBODYS
+from service.schemas.errors import Conflict, Invalid
 from service.schemas.imports import Imported, ImportRequest
 from service.schemas.measured_elsewhere import ForeignPoint
 from service.schemas.series import ImportedCase, SeriesName

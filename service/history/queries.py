@@ -31,9 +31,9 @@ from service import models
 from service.analysis.gate.pairs import software_of
 from service.database import paging
 from service.database.session import found, pairs
-from service.errors import NotFound
 from service.history.types import Failure, ResultSummary, StoredResult
 from service.models import EnvironmentRow, Exclusion, Job, Point, ResultRow, SeriesRow
+from service.schemas.errors import NotFound
 from service.schemas.series import ImportedCase, Series, SeriesName, SeriesPoint
 
 BATCH = 16

@@ -9,7 +9,6 @@ from sqlalchemy import ColumnElement, CursorResult, Table, exists, func, or_, se
 from sqlalchemy.orm import Session
 
 from service.database.session import insert_if_absent
-from service.errors import UnknownChoice
 from service.history import pending
 from service.models import (
     ChangeRow,
@@ -22,6 +21,7 @@ from service.models import (
     Submission,
 )
 from service.models.project_filter import EVERYBODYS
+from service.schemas.errors import UnknownChoice
 
 COMPARISON = "comparison:"
 """How the source of a comparison's submissions begins."""

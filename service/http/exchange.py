@@ -21,8 +21,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.auth.principal import client_of
-from service.errors import BadRequest, Overloaded, TooLarge, TooSlow
 from service.http.security_headers import HTTPS_FOR_A_YEAR, RAW
+from service.schemas.errors import BadRequest, Overloaded, TooLarge, TooSlow
 
 EXCHANGE = "throughline.exchange"
 """Where in the scope the exchange is."""

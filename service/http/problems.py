@@ -17,8 +17,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from service.database.failures import explain
-from service.errors import BUSY, DatabaseUnavailable, ServiceError
 from service.schemas.access import Problem
+from service.schemas.errors import BUSY, DatabaseUnavailable, ServiceError
 
 log = logging.getLogger(__name__)
 

@@ -26,11 +26,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from service.auth.principal import network_of
-from service.errors import BadRequest, HeadersTooLarge, Overloaded, ServiceError, TooSlow
 from service.http import problems
 from service.http.connection_share import Strangers
 from service.http.long_poll import ANSWER_NOW
 from service.http.security_headers import ALWAYS
+from service.schemas.errors import BadRequest, HeadersTooLarge, Overloaded, ServiceError, TooSlow
 from service.settings import Settings
 
 log = logging.getLogger(__name__)

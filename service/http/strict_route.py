@@ -25,8 +25,8 @@ from starlette.types import Receive, Scope, Send
 
 from benchmarks.contracts import bounds
 from service.auth.permissions import SAFE, Permission, Undeclared, needed
-from service.errors import Invalid, MalformedDocument, WrongMediaType
 from service.http.exchange import EXCHANGE, SMALL_B, Exchange
+from service.schemas.errors import Invalid, MalformedDocument, WrongMediaType
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 F = TypeVar("F", bound=Callable[..., Any])

@@ -15,12 +15,12 @@ from benchmarks.artifact_kinds import ArtifactKind
 from benchmarks.contracts.pins import contradiction
 from service.database.prepared import Prepared, Runner, session_on
 from service.database.session import check_time
-from service.errors import Conflict, Fenced, Invalid, NotFound
 from service.history import record
 from service.history.types import Origin
 from service.jobs import groups, transitions
 from service.jobs.types import Completion, Held, Holder, Terms
 from service.models import Attempt, ComparisonJob, Job, ResultRow, WorkerRow
+from service.schemas.errors import Conflict, Fenced, Invalid, NotFound
 
 _JOBS, _ATTEMPTS = cast(Table, Job.__table__), cast(Table, Attempt.__table__)
 _OF_COMPARISONS = cast(Table, ComparisonJob.__table__)

@@ -18,7 +18,6 @@ from sqlalchemy.orm import Session
 
 from benchmarks import contracts
 from service.database.session import alone, rows
-from service.errors import Invalid, ServiceError
 from service.history.change_ends import doubtful_end, ends_of
 from service.jobs import commit_ranges, expiry, heads, remeasure
 from service.jobs.requests import SubmissionRequest
@@ -44,6 +43,7 @@ from service.models import (
     Submission,
     WorkerRow,
 )
+from service.schemas.errors import Invalid, ServiceError
 from service.schemas.findings import Cause, Certainty
 
 log = logging.getLogger(__name__)

@@ -13,10 +13,10 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import CommitRange, ListedCommit, ListedRange, is_commit
 from benchmarks.contracts.pins import needed_by, package_between
 from service.database.session import insert_if_absent, rows
-from service.errors import Invalid
 from service.jobs import heads
 from service.models import CommitRangeRow as _Range
 from service.models import WorkerRow
+from service.schemas.errors import Invalid
 
 _RANGES = cast(Table, _Range.__table__)
 RELEASES_FOR = timedelta(days=1)

@@ -8,8 +8,8 @@ from benchmarks.catalog import catalog, precision_tiers, suites
 from benchmarks.contracts import Case, JobSpec, Protocol
 from benchmarks.contracts.pins import needed_by
 from service.database.session import check_time
-from service.errors import Impossible, Invalid, UnknownChoice
 from service.jobs.requests import SubmissionRequest
+from service.schemas.errors import Impossible, Invalid, UnknownChoice
 
 MOST_JOBS = 2_000
 """Of a submission: they are stored in one transaction, which others wait for."""

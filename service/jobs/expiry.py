@@ -9,10 +9,10 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, JobState
 from service.database.session import rows
-from service.errors import NotFound
 from service.jobs import groups, transitions
 from service.jobs.types import Holder, Swept, Terms
 from service.models import Attempt, Job
+from service.schemas.errors import NotFound
 
 
 def cancel(session: Session, job_id: str, now: datetime) -> None:

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Head, Worker, meets
 from benchmarks.contracts.pins import pins_of
-from service.errors import Unresolved
 from service.models import WorkerRow
+from service.schemas.errors import Unresolved
 
 RULE = "ref:"
 """How the rule of a schedule begins that follows a ref: ``ref:TARGET:REF``."""

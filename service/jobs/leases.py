@@ -11,7 +11,7 @@ from sqlalchemy import Table, bindparam, insert, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, Claim, JobSpec, JobState, Lease
-from service import errors, models
+from service import models
 from service.database.prepared import Prepared, Runner, session_on
 from service.database.session import insert_if_absent, new_id
 from service.history import record
@@ -19,6 +19,7 @@ from service.jobs import candidates, eligibility, groups
 from service.jobs.candidates import NextJob
 from service.jobs.transitions import LIVE, change, change_attempt, require
 from service.jobs.types import Holder, Terms
+from service.schemas import errors
 
 _REQUIREMENTS = cast(Table, models.LabelSet.__table__)
 _JOBS, _ATTEMPTS = cast(Table, models.Job.__table__), cast(Table, models.Attempt.__table__)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from pydantic import ConfigDict, ValidationError
 
-from service.errors import FileWrong
 from service.schemas.costs import Price
 from service.schemas.document import Document
+from service.schemas.errors import FileWrong
 
 
 class PricesWrong(FileWrong):

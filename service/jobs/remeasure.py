@@ -15,7 +15,6 @@ from benchmarks.contracts import Case, JobSpec, meets
 from benchmarks.contracts.pins import pins_of
 from service.analysis.least_certain import UncertainLevel, least_certain, width_of
 from service.analysis.variance import NIGHT
-from service.errors import Unresolved
 from service.history.failing import METRIC
 from service.history.queries import COUNTED
 from service.history.ranking import LATELY
@@ -34,6 +33,7 @@ from service.models import (
     Submission,
     WorkerRow,
 )
+from service.schemas.errors import Unresolved
 
 SOURCE = "backfill:uncertain:"
 """Prefix of the source of its submissions; the schedule's name follows."""

@@ -13,12 +13,12 @@ from benchmarks.catalog.factorial import Design, Levels
 from benchmarks.diagnosis import disturbances
 from service.analysis.factorial import estimate
 from service.analysis.summary import summarise
-from service.errors import UnknownChoice
 from service.history import compare, queries, record, replicates
 from service.history.run_noise import spreads_of
 from service.history.types import StoredResult
 from service.jobs import compile_cost, suggestions
 from service.jobs.submissions import load_submission
+from service.schemas.errors import UnknownChoice
 from service.schemas.jobs import JobView
 from service.schemas.reports import CompileCost, Effects, Report, Row, Summary
 from service.schemas.series import Ratio, RevisionChange, Series, SeriesPoint

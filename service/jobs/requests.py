@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from benchmarks import contracts
 from benchmarks.catalog.precision_tiers import Tier
-from service.errors import Invalid
+from service.schemas.errors import Invalid
 from service.schemas.jobs import Source
 
 

@@ -22,7 +22,7 @@ from sqlalchemy.orm import Session
 from benchmarks import contracts
 from benchmarks.catalog import catalog, suites
 from benchmarks.contracts import pins
-from service import errors, models
+from service import models
 from service.database.failures import passes
 from service.database.session import found, insert_if_absent, now_of
 from service.history import revisions
@@ -30,6 +30,7 @@ from service.jobs import heads, submit
 from service.jobs.explore import explore
 from service.jobs.measured_commits import AlreadyMeasured, measured_of
 from service.jobs.requests import SubmissionRequest
+from service.schemas import errors
 from service.schemas.jobs import ScheduleView
 
 log = logging.getLogger(__name__)

@@ -13,12 +13,13 @@ from sqlalchemy import Table, func, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Contract, JobSpec
-from service import errors, models
+from service import models
 from service.database.session import insert_if_absent, new_id
 from service.history import revisions
 from service.jobs import leases, workers
 from service.jobs.expand import expand, left_out
 from service.jobs.requests import SubmissionRequest
+from service.schemas import errors
 
 _KEYS = cast(Table, models.IdempotencyKey.__table__)
 

@@ -11,11 +11,11 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FOLDER, Worker, meets
 from service.database.session import alone, found, insert_if_absent
-from service.errors import Conflict, NotFound
 from service.jobs import commit_ranges, eligibility, heads
 from service.models import EventKind, OutboxEvent, WorkerRow
 from service.models.project_filter import revisions_seen
 from service.outbox import events
+from service.schemas.errors import Conflict, NotFound
 from service.schemas.jobs import Drain, IntroducedWorker, WorkerView
 from service.wording import formats
 

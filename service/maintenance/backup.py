@@ -21,8 +21,8 @@ from sqlalchemy.exc import DBAPIError
 from service.database.engine import make_engine, parse
 from service.database.failures import explain
 from service.database.migrate import version_of
-from service.errors import DatabaseUnavailable
 from service.history.artifacts.folder import FolderStore, sync
+from service.schemas.errors import DatabaseUnavailable
 
 _MAGIC = b"SQLite format 3\0"
 _WRITE_AHEAD = ("-wal", "-shm", "-journal")

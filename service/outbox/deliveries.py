@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 from sqlalchemy import ColumnElement, and_, delete, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from service import errors
 from service.database import paging
 from service.database.session import new_id, rows
 from service.models import DeliveryRow, DeliveryState, EventKind, OutboxEvent
 from service.outbox import events
 from service.outbox.post import NotDelivered
 from service.outbox.sinks import Sink
+from service.schemas import errors
 from service.schemas.outbox import DeliveryView
 
 MOST_ATTEMPTS = 10

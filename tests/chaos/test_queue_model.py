@@ -29,7 +29,6 @@ from sqlalchemy import select
 
 from benchmarks.contracts import Case, Claim, Heartbeat, Lease, Status, Worker
 from service.database.session import Database
-from service.errors import Conflict, Fenced
 from service.jobs import attempts as jobs_attempts
 from service.jobs import expiry, workers
 from service.jobs import leases as jobs_leases
@@ -38,6 +37,7 @@ from service.jobs.submit import submit
 from service.jobs.types import Holder, Terms
 from service.maintenance.verify.invariants import check
 from service.models import Attempt, Job, ResultRow
+from service.schemas.errors import Conflict, Fenced
 from trials.chaos import mutants
 
 pytestmark = pytest.mark.both_databases

@@ -19,9 +19,9 @@ from service import api
 from service.api.routes import ROUTES
 from service.database import health
 from service.database.session import Database
-from service.errors import DatabaseUnavailable
 from service.http.strict_route import declared
 from service.models import WriteProbe
+from service.schemas.errors import DatabaseUnavailable
 
 FOLDER = api.__path__
 

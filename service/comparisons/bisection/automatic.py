@@ -13,9 +13,9 @@ from service.comparisons.bisection.ordered import start
 from service.comparisons.bisection.queries import may_begin
 from service.comparisons.bisection.subject import BisectionDecision
 from service.database.session import alone
-from service.errors import ServiceError
 from service.jobs import commit_ranges
 from service.schemas.bisections import BisectionRequest
+from service.schemas.errors import ServiceError
 from service.schemas.findings import Cause, Certainty, FindingKind
 
 log = logging.getLogger(__name__)

@@ -9,10 +9,11 @@ from sqlalchemy.orm import Session
 
 from benchmarks import contracts
 from benchmarks.catalog.metrics import METRICS
-from service import errors, models
+from service import models
 from service.comparisons.bisection.subject import ChangeToExplain, Subject
 from service.database.session import found
 from service.schemas import bisections as schemas
+from service.schemas import errors
 from service.schemas.findings import FindingKind
 
 _EXPLAINED = (FindingKind.REGRESSION, FindingKind.IMPROVEMENT)

@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from service import errors, models
+from service import models
 from service.comparisons import worker_choice
 from service.comparisons.bisection import find_subject
 from service.comparisons.bisection.probe_pairs import comparison_of
@@ -15,6 +15,7 @@ from service.comparisons.start import specs_of
 from service.database.session import new_id
 from service.jobs import commit_ranges
 from service.schemas import bisections as schemas
+from service.schemas import errors
 from service.schemas.comparisons import ComparisonRequest
 
 

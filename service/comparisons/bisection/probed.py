@@ -17,10 +17,10 @@ from service.comparisons.bisection import probe_pairs
 from service.comparisons.bisection.ordered import with_listed
 from service.comparisons.bisection.subject import AskedProbe, BisectionDecision, Subject
 from service.database.session import Database, found, rows
-from service.errors import ServiceError
 from service.history import revisions
 from service.outbox import events
 from service.schemas.bisections import BisectionRequest, BisectionState, OtherCulprit
+from service.schemas.errors import ServiceError
 from service.wording.bisected import noun_of
 
 log = logging.getLogger(__name__)

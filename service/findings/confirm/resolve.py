@@ -17,7 +17,6 @@ from service.analysis.gate.pairs import software_of
 from service.analysis.statement import Statement
 from service.comparisons import load_comparison
 from service.database.session import Database, alone, now_of, rows
-from service.errors import ServiceError
 from service.findings.bad_node_statistics import NodeChange
 from service.findings.bad_nodes import ill_nodes, open_bad_node
 from service.findings.confirm.start import DOUBT, ask, value_of
@@ -36,6 +35,7 @@ from service.history.queries import name_of
 from service.history.series_history import PlacedChange, RecentPoint, SeriesHistory
 from service.history.slow_workers import by_ill, slow_periods
 from service.schemas.comparisons import ComparisonView
+from service.schemas.errors import ServiceError
 from service.schemas.findings import Certainty
 from service.schemas.gate import Answer, CaseVerdict, Side
 from service.wording.statements import say

@@ -18,7 +18,6 @@ from service import comparisons, models
 from service.analysis.statement import Statement
 from service.comparisons import worker_choice
 from service.database.session import new_id, pairs
-from service.errors import ServiceError
 from service.findings import rules
 from service.findings.bad_nodes import ill_nodes
 from service.findings.rules import Candidate
@@ -30,6 +29,7 @@ from service.history.changes import ALIKE
 from service.history.queries import name_of
 from service.history.series_history import SeriesHistory
 from service.schemas.comparisons import ComparisonRequest
+from service.schemas.errors import ServiceError
 from service.schemas.findings import FindingKind
 from service.schemas.gate import Side
 from service.schemas.policy import Limit, Policy, Rule

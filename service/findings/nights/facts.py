@@ -15,11 +15,11 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from benchmarks import contracts
 from service import findings, models
 from service.analysis.statement import Statement
-from service.errors import NotFound
 from service.findings.nights.cost import cost_between
 from service.findings.queries import doubts_since
 from service.schemas import nights
 from service.schemas.costs import Price
+from service.schemas.errors import NotFound
 from service.wording.statements import headline_of
 
 DAY = timedelta(days=1)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-from service.errors import ArtifactsUnavailable
+from service.schemas.errors import ArtifactsUnavailable
 
 log = logging.getLogger(__name__)
 

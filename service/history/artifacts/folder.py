@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 
-from service.errors import ArtifactsUnavailable
+from service.schemas.errors import ArtifactsUnavailable
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 

@@ -10,7 +10,6 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from service.database.session import Database
-from service.errors import ArtifactsUnavailable
 from service.history.artifacts import ArtifactStore
 from service.maintenance.verify import (
     agreement,
@@ -27,6 +26,7 @@ from service.maintenance.verify import (
 )
 from service.maintenance.verify.reading import every_job
 from service.maintenance.verify.statements import ROW_CHECKS
+from service.schemas.errors import ArtifactsUnavailable
 
 PROMISES = {
     1: "Every accepted job reaches one terminal state, once.",

@@ -14,12 +14,12 @@ from sqlalchemy.orm import Session, undefer
 
 from benchmarks import contracts
 from service import models
-from service.errors import Invalid
 from service.history import queries, record, replicates, types
 from service.jobs.attempts import check_result
 from service.maintenance.verify import agreement
 from service.maintenance.verify.reading import history_of, pages
 from service.maintenance.verify.values import Breach
+from service.schemas.errors import Invalid
 
 BATCH = 16
 """Documents in memory at once: each may have many megabytes."""

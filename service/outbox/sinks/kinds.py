@@ -16,7 +16,6 @@ from pydantic import (
 )
 
 from benchmarks.contracts import Worded
-from service.errors import FileWrong
 from service.outbox.sinks.forge import Forge
 from service.outbox.sinks.gerrit import Gerrit
 from service.outbox.sinks.github import GitHub
@@ -25,6 +24,7 @@ from service.outbox.sinks.mail import Mail
 from service.outbox.sinks.sink import Sink
 from service.outbox.sinks.slack import Slack
 from service.outbox.sinks.webhook import Webhook
+from service.schemas.errors import FileWrong
 
 AnySink = Annotated[Webhook | Slack | Mail | GitHub | GitLab | Gerrit, Field(discriminator="kind")]
 """Every kind of sink; a new one is added here."""

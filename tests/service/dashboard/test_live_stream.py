@@ -18,8 +18,8 @@ from fastapi import routing
 from service.dashboard import live_stream
 from service.dashboard.live_stream import LiveStreams
 from service.database.session import Database, now_of
-from service.errors import DatabaseUnavailable, Overloaded
 from service.history import revisions
+from service.schemas.errors import DatabaseUnavailable, Overloaded
 
 
 def commit(database: Database, name: str) -> None:

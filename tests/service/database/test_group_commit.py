@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 
 from service.database.prepared import inserting
 from service.database.session import Database, UnitOfWork, do_alone, do_together, now_of
-from service.errors import Conflict, DatabaseUnavailable
 from service.models import Revision
+from service.schemas.errors import Conflict, DatabaseUnavailable
 
 pytestmark = pytest.mark.both_databases
 

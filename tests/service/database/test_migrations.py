@@ -17,8 +17,8 @@ from service.app import create_app
 from service.database.health import check
 from service.database.migrate import downgrade, upgrade
 from service.database.session import Database
-from service.errors import DatabaseUnavailable, MadeByNewer, NotMigrated, ServiceError
 from service.models import Base
+from service.schemas.errors import DatabaseUnavailable, MadeByNewer, NotMigrated, ServiceError
 from service.settings import Settings
 
 pytestmark = pytest.mark.both_databases

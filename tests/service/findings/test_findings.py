@@ -19,7 +19,6 @@ from benchmarks.contracts import Case
 from service import findings
 from service.analysis.detection.change import ChangePoint
 from service.database.session import Database
-from service.errors import Conflict
 from service.findings import confirm, gather_evidence, opening, pipeline
 from service.findings.bad_nodes import Compared
 from service.findings.rules import Candidate
@@ -33,6 +32,7 @@ from service.history import (
 )
 from service.history.analysis import Histories, load_history
 from service.models import FindingEvent, FindingRow, FindingState, SeriesRow
+from service.schemas.errors import Conflict
 from service.schemas.findings import Certainty, FindingKind, FindingSummary
 
 

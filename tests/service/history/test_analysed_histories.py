@@ -12,7 +12,6 @@ from sqlalchemy.orm import Session
 from service.analysis.detection.windows import Detection, detect
 from service.analysis.statement import Statement
 from service.database.session import Database
-from service.errors import DatabaseUnavailable
 from service.findings import pipeline
 from service.history import analysis, exclusions, pending, series_history
 from service.history.description import describe
@@ -26,6 +25,7 @@ from service.models import (
     Point,
     SettledWindow,
 )
+from service.schemas.errors import DatabaseUnavailable
 from service.wording.statements import say
 
 LENGTH = 700

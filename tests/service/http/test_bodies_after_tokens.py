@@ -19,10 +19,10 @@ from builders.working import API, Working, bearer
 from service.api.routes import ROUTES
 from service.auth.permissions import Permission
 from service.dashboard import sign_in
-from service.errors import Overloaded
 from service.http import strict_route
 from service.http.exchange import SMALL_B, Memory
 from service.http.strict_route import declared
+from service.schemas.errors import Overloaded
 
 POOL_B = 4 * 2**20
 PROMPT_S = 2.0

@@ -10,9 +10,9 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from service.database.session import Database, now_of
-from service.errors import Invalid
 from service.jobs import commit_ranges
 from service.models import CommitRangeRow
+from service.schemas.errors import Invalid
 
 pytestmark = pytest.mark.both_databases
 

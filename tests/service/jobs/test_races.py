@@ -13,13 +13,13 @@ from sqlalchemy import func, select, update
 
 from benchmarks.contracts import Case, Claim, Heartbeat, JobState, Lease, Status, Worker
 from service.database.session import Database, now_of
-from service.errors import Fenced
 from service.jobs import attempts, expiry, leases, transitions, types, workers
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import submit
 from service.jobs.types import Holder, Terms
 from service.maintenance.verify import verify
 from service.models import Attempt, Job, Point, ResultRow
+from service.schemas.errors import Fenced
 
 pytestmark = pytest.mark.both_databases
 

@@ -19,11 +19,11 @@ from sqlalchemy import select, text
 from benchmarks.artifact_kinds import ArtifactKind
 from service.app import create_app
 from service.database.session import Database, now_of
-from service.errors import ArtifactsUnavailable
 from service.history.artifacts.folder import FolderStore
 from service.maintenance.artifact_cleanup import ArtifactCleanup
 from service.maintenance.verify import verify
 from service.models import ArtifactRow
+from service.schemas.errors import ArtifactsUnavailable
 from service.settings import Settings
 from tests.service.history.artifacts.test_folder import age
 

@@ -18,10 +18,10 @@ from builders.receiver import OK, Receiver, closed_port, receiving, status
 from sqlalchemy import select, update
 
 from service.database.session import Database, now_of
-from service.errors import Conflict, NotFound
 from service.models import DeliveryRow, EventKind, OutboxEvent
 from service.outbox import couriers, deliveries, events
 from service.outbox.sinks import Sink, Sinks
+from service.schemas.errors import Conflict, NotFound
 from service.schemas.outbox import DeliveryState
 
 pytestmark = pytest.mark.both_databases

@@ -24,10 +24,10 @@ from typer.testing import CliRunner
 
 from cli.main import app
 from service.app import create_app
-from service.errors import ArtifactsUnavailable
 from service.history.artifacts.bucket import BucketStore
 from service.maintenance.artifact_cleanup import ArtifactCleanup
 from service.maintenance.verify import verify
+from service.schemas.errors import ArtifactsUnavailable
 from service.settings import Settings
 
 BODY = secrets.token_bytes(300_000)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from service.errors import ArtifactsUnavailable
 from service.history.artifacts.folder import FolderStore
 from service.history.artifacts.store import beside, store_of
+from service.schemas.errors import ArtifactsUnavailable
 from service.settings import Settings
 
 BODY = b"a trace"
