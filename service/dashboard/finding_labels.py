@@ -19,13 +19,10 @@ KINDS = {
 """A sign, a name and a tone: never the tone alone."""
 CAUSES = {cause.value: cause for cause in schemas.Cause}
 CERTAINTIES = {
-    schemas.Certainty.CONFIRMED: (
-        "confirmed by reruns",
-        "Both revisions were measured again, and it is there.",
-    ),
+    schemas.Certainty.CONFIRMED: ("confirmed by reruns", "It was measured again, and is there."),
     schemas.Certainty.STANDING: (
-        "no rerun yet",
-        "The history alone: the new level has stood for several points. Nothing was rerun.",
+        "not confirmed by reruns",
+        "The history alone: the new level has stood for several points.",
     ),
 }
 PARTS = {

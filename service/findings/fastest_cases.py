@@ -109,4 +109,5 @@ def _statement(best: BestCase, told: Overtaken) -> Statement:
         high=told.faster.high,
         gained=told.gained,
         lost=told.lost,
+        days=ranking.BEFORE.days,
     )

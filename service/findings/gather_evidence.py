@@ -79,6 +79,7 @@ def question_of(
         hardware=formats.hardware(first.series.comparability),
         also_on=_workers(session, alike),
         confirmed=first.certainty is Certainty.CONFIRMED,
+        compared=bool(measured.before and measured.after),
         source=first.series.source,
         metric=first.series.metric,
         unit=first.series.unit,

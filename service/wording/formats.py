@@ -222,7 +222,7 @@ def hardware(comparability: Mapping[str, str]) -> str:
 
 def device(name: str) -> str:
     """Shorten the name of a device: ``H200``, ``H100`` for ``NVIDIA H100 80GB HBM3``."""
-    return re.sub(r" \d+GB( HBM\w+)?$", "", name.removeprefix("NVIDIA "))
+    return re.sub(r" \d+GB HBM\w+$", "", name.removeprefix("NVIDIA "))
 
 
 def peak_memory_of(comparability: Mapping[str, str]) -> str:

@@ -66,8 +66,10 @@ def _short(headline: Statement) -> str:
         if len(whole.split()) < HEADLINE_WORDS:
             return whole
     count = formats.counted(cells["moved"] + cells["others"], "case")
-    name = cells["workload"] or _several(cells)
-    return headline_words(headline, verb="", subject=f"{name} ({count})")
+    several = f"{cells['workload'] or _several(cells)} ({count})"
+    whole = headline_words(headline, verb="", subject=several)
+    fits = len(whole.split()) < HEADLINE_WORDS
+    return whole if fits else headline_words(headline, verb="", subject=several, since=False)
 
 
 def headline_words(headline: Statement, verb: str, subject: str = "", *, since: bool = True) -> str:
@@ -150,7 +152,8 @@ def extent(cells: Statement) -> str:
     facts: Mapping[str, Any] = cells.facts
     moved, covered, others, still = (facts[n] for n in ("moved", "covered", "others", "still"))
     told = {condition.facts["of"] for condition in facts["conditions"]}
-    hardware = "" if "hardware" in told else _on(facts["hardware"])
+    in_subject = not facts["case"] and "hardware" in told and len(facts["hardware"]) == 1
+    hardware = "" if in_subject else _on(facts["hardware"])
     absent = f", not{_on(facts['absent'])}" if facts.get("absent") else ""
     everyone = covered + others + still
     if everyone == 1:
@@ -158,11 +161,12 @@ def extent(cells: Statement) -> str:
     if facts["case"]:
         return f"{moved + others} of {everyone} cases{hardware}{absent}"
     unclear = facts["unclear"]
-    rest = [(covered - moved, "unchanged"), (unclear, "unclear")]
-    others_of_it = ", ".join(f"{count} {state}" for count, state in rest if count)
-    counted = f"{moved} of {covered + unclear} cases ({others_of_it})"
-    if not others_of_it:
-        counted = f"all {covered} cases"
+    states = ("in part", "unchanged", "unclear")
+    counts = (facts.get("partly", 0), covered - moved, unclear)
+    exceptions = ", ".join(f"{n} {state}" for n, state in zip(counts, states, strict=True) if n)
+    whole = moved == covered and not unclear
+    counted = f"all {covered} cases" if whole else f"{moved} of {covered + unclear} cases"
+    counted += f" ({exceptions})" if exceptions else ""
     more = f" and {others} {'other' if others == 1 else 'others'}" if others else ""
     elsewhere = f", none of the other {still}" if still else ""
     return f"{counted}{more}{hardware}{absent}{elsewhere}"

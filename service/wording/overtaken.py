@@ -45,23 +45,20 @@ def overtook(best: BestCase) -> str:
 
 
 def sentence(**facts: Any) -> str:
-    """Say which case was the fastest, which one is now, by how much, and how both changed."""
+    """Say which case is the fastest now, since when, by how much, and how both changed."""
     between = ""
     if facts["low"] is not None and facts["high"] is not None:
         low, high = (formats.change(facts[name] - 1) for name in ("low", "high"))
         between = f" ({low} to {high})"
+    gained = facts["gained"]
+    newer = "was not measured before" if gained is None else _moved(gained)
     return (
-        f"The fastest case of {facts['workload']} on {formats.device(facts['device'])}, "
-        f"{facts['other']}, became {_moved(facts['lost'])} at {formats.revision(facts['since'])}. "
-        f"The case with {facts['ahead']} {_gained(facts['gained'])} and leads by "
-        f"{formats.size(facts['faster'] - 1)} now{between}."
+        f"At {formats.revision(facts['since'])} {facts['ahead']} became the fastest case of "
+        f"{facts['workload']} on {formats.device(facts['device'])}, "
+        f"{formats.size(facts['faster'] - 1)} ahead{between} of {facts['other']}, the former "
+        f"fastest. Within {facts.get('days', 14)} days the former {_moved(facts['lost'])}, the new "
+        f"one {newer}."
     )
-
-
-def _gained(gained: float | None) -> str:
-    if gained is None:
-        return "was not measured before"
-    return f"became {_moved(gained)}" if gained >= 0 else f"lost only {formats.size(gained)}"
 
 
 def headline(**facts: Any) -> str:
@@ -70,14 +67,14 @@ def headline(**facts: Any) -> str:
     since = formats.revision(facts["since"])
     workload, gained, lost = facts["workload"], facts["gained"], facts["lost"]
     if lost < 0 and gained is not None and gained <= 0:
-        return f"fastest {workload} case {_moved(lost)} since {since}, another one leads"
+        return f"{workload}: fastest case {_moved(lost)}, another one leads since {since}"
     whole = f"{workload} is fastest with {facts['ahead'].replace(' and ', ' ')} since {since}"
     fits = len(whole.split()) < HEADLINE_WORDS
     return whole if fits else f"{workload}: another case is the fastest since {since}"
 
 
 def _moved(change: float) -> str:
-    return f"{formats.size(change)} {'faster' if change >= 0 else 'slower'}"
+    return f"{'gained' if change >= 0 else 'lost'} {formats.size(change)}"
 
 
 def faster_by(ratio: Ratio) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from service.analysis.attribution import environment
 from service.analysis.statement import Statement
-from service.schemas.findings import Cause
+from service.schemas.findings import Cause, Part
 from service.schemas.gate import DecisionView
 from service.wording import formats, headline, overtaken, quantity_names
 
@@ -142,25 +142,41 @@ def _change(
     also: Sequence[Statement] = (),
     *,
     confirmed: bool,
+    compared: bool = False,
 ) -> str:
     facts: Mapping[str, Any] = headline.facts
-    whose = _whose(cause, reasons, confirmed=confirmed)
+    cleared = _cleared(reasons)
+    whose = _whose(cause, cleared, compared=compared)
     begin = f"{say(headline)}{_maker(facts, whose)}{_extent(facts['cells'])}. "
-    sure = confirmed or headline.kind == "failure" or cause == Cause.UNKNOWN
-    seen = _seen(headline, workers, confirmed=confirmed)
-    begin += _sentence_case(f"{seen}{'' if sure else 'probably '}{whose}")
+    begin += _sentence_case(_seen(headline, workers, confirmed=confirmed))
+    proof: dict[str, bool] = {
+        Cause.CODE: compared,
+        Cause.ENVIRONMENT: Part.REVISION in cleared,
+    }
+    sure = headline.kind == "failure" or proof.get(cause, confirmed)
+    words = whose if sure or cause == Cause.UNKNOWN else f"probably {whose}"
+    begin += words if workers else _sentence_case(words)
     sentence = f"{_longer(begin, ': ', reasons, at_least=1)}."
     return _longer(sentence, " With it: ", also).removesuffix(".") + "."
 
 
-def _whose(cause: str, reasons: Sequence[Statement], *, confirmed: bool) -> str:
-    """Name the cause; what the reruns of both revisions cleared, or left, is named with it."""
-    if confirmed and cause == Cause.ENVIRONMENT:
+def _cleared(reasons: Sequence[Statement]) -> set[Part]:
+    """Name what the reasons clear: the code, as one revision is at both levels; the environment."""
+    cleared = {
+        "at_both_levels": Part.REVISION,
+        "environment_unchanged": Part.ENVIRONMENT,
+        "environment_mixed": Part.ENVIRONMENT,
+    }
+    return {cleared[reason.kind] for reason in reasons if reason.kind in cleared}
+
+
+def _whose(cause: str, cleared: Collection[Part], *, compared: bool) -> str:
+    """Name the cause; what reruns of both revisions cleared, or left, is named with it."""
+    if cause == Cause.ENVIRONMENT and Part.REVISION in cleared:
         return "the environment, not code"
-    kept = {reason.kind for reason in reasons} & {"environment_unchanged", "environment_mixed"}
-    return (
-        "code, in data loading" if confirmed and kept and cause == Cause.INPUT else _CAUSES[cause]
-    )
+    if cause == Cause.INPUT and compared and Part.ENVIRONMENT in cleared:
+        return "code, in data loading"
+    return "code, through the clock" if cause == Cause.CLOCKS and compared else _CAUSES[cause]
 
 
 def _longer(sentence: str, begin: str, clauses: Sequence[Statement], at_least: int = 0) -> str:
@@ -176,10 +192,9 @@ def _longer(sentence: str, begin: str, clauses: Sequence[Statement], at_least: i
 def _seen(headline: Statement, workers: Sequence[str], *, confirmed: bool) -> str:
     if not workers:
         return ""
-    if confirmed:
-        return f"Confirmed by reruns on {_nodes(workers)}; "
-    once = "" if headline.kind == "failure" else ", no rerun yet"
-    return f"Seen on {_nodes(workers)}{once}; "
+    again = "confirmed by reruns" if confirmed else "not confirmed by reruns"
+    more = "" if headline.kind == "failure" else f", {again}"
+    return f"Seen on {_nodes(workers)}{more}; "
 
 
 def _nodes(workers: Sequence[str]) -> str:
@@ -357,8 +372,8 @@ WORDS: dict[str, Words] = {
     "worker_alike": "{worker} does not stand apart from other workers {series:series}",
     "worker_unclear": "whether {worker} is slow in everything is not clear yet",
     "bad_node": (
-        "Worker {worker} is {share:size} slower since {first_bad:revision}, the other workers are "
-        "not ({results} results at {revisions} revisions): the machine, not the code."
+        "Worker {worker} is {share:size} slower than the others since {first_bad:revision} "
+        "({results} results at {revisions} revisions): the machine, not the code."
     ),
     # the fastest case
     "overtaken": overtaken.sentence,
@@ -370,7 +385,7 @@ WORDS: dict[str, Words] = {
     "loader_share": "{share:share} goes away without the loader",
     "loader_part": "{share:share}",
     "clock_share": "{clock}, {share:share}",
-    "clock_open": "whether code or machine lowered it is open",
+    "clock_open": "whether code or machine moved it is open",
     "quantity_unchanged": lambda name, **_: f"{quantity_names.title(name)} unchanged",
     "quantity_changed": quantity_names.moved,
     "quantity_unclear": lambda **facts: f"{quantity_names.moved(**facts)}, which is not clear",

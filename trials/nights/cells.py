@@ -14,7 +14,7 @@ Cells = Mapping[tuple[str, str], int]
 """Number of each case on each kind of hardware."""
 WHOLE = re.compile(
     r"(?:.+ of )?(?P<subject>.+?) is [\d.]+\s.*: "
-    r"(?:all \d+ cases|\d+ of \d+ cases \(\d+ unclear\))(?! and)"
+    r"(?:all \d+ cases(?! \()|\d+ of \d+ cases \(\d+ unclear\))(?! and)(?P<rest>.*)"
 )
 """A sentence that names all cases of a factor, and no others."""
 
@@ -57,8 +57,13 @@ def named(sentence: str, cases: Sequence[Case]) -> frozenset[int]:
         return frozenset()
     factor, _, place = found["subject"].partition(" on ")
     chosen = {case.key for case in _chosen(factor, cases)}
-    cells = numbered(cases).items()
-    return frozenset(at for (key, gpu), at in cells if key in chosen and place in gpu)
+    absent = re.search(r", not on ([^,.]+)", found["rest"])
+    without = absent[1].split(" and ") if absent else []
+    return frozenset(
+        at
+        for (key, gpu), at in numbered(cases).items()
+        if key in chosen and place in gpu and not any(name in gpu for name in without)
+    )
 
 
 def _chosen(factor: str, cases: Sequence[Case]) -> Iterator[Case]:

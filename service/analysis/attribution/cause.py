@@ -40,6 +40,7 @@ def attribute(question: Question) -> Attribution:
             "change",
             headline=factors.headline(question, seen.rule),
             confirmed=question.confirmed,
+            compared=question.compared,
             workers=question.seen_on,
             cause=cause.value,
             reasons=tuple(reasons),
@@ -76,8 +77,9 @@ def _reasons(question: Question, seen: observed.Observed, cause: Cause) -> list[
         case Cause.INPUT:
             reasons = [_loader_part(seen), _cleared_code(seen), _same_environment(seen)]
         case Cause.CLOCKS:
-            open_ = Statement.of("clock_open") if _code_may_lower_clock(seen) else None
-            reasons = [_mechanism(seen), _cleared_code(seen) or open_]
+            is_open = _code_may_lower_clock(seen) and not question.compared
+            both = Statement.of("clock_open") if is_open else None
+            reasons = [_mechanism(seen), _cleared_code(seen) or both]
         case Cause.CODE:
             reasons = [seen.environment[0].says]
         case Cause.UNKNOWN:

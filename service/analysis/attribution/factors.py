@@ -51,8 +51,8 @@ def evidence(question: Question, rule: AxisRule | None) -> Evidence | None:
     if len(moved) + len(still) == 1:
         return None
     known = State.UNCLEAR if rule is None else State.CHANGED
-    count = len(moved) + len(still)
-    says = Statement.of("cells_moved", moved=len(moved), count=count, cells=where(question, rule))
+    counts = {"moved": _count_cases(moved), "count": _count_cases((*moved, *still))}
+    says = Statement.of("cells_moved", **counts, cells=where(question, rule))
     named = "" if rule is None else " and ".join(map(str, rule.conditions))
     return Evidence(Part.FACTORS, named or question.case.key, known, Strength.WEAK, says)
 
@@ -67,7 +67,7 @@ def not_told_apart(rule: AxisRule | None) -> tuple[Statement, ...]:
 def where(question: Question, rule: AxisRule | None) -> Statement:
     """Name the cells that moved, as briefly as is true, and count the cases that did not.
 
-    A case moved if it did on all hardware that has any such cell; it counts once.
+    A case counts once, and moved if it did on some hardware; ``partly`` did not on all of it.
     """
     moved, still = cells(question)
     conditions: tuple[Statement, ...] = ()
@@ -82,18 +82,20 @@ def where(question: Question, rule: AxisRule | None) -> Statement:
     absent = _nowhere_on(moved, still)
     stood = {cell for cell in covered if cell not in inside and cell.hardware not in absent}
     held = rule.conditions if rule is not None and len(moved) > 1 else ()
-    untold = {cell for cell in question.unclear if held and all(one.holds(cell) for one in held)}
+    doubtful = (cell for cell in question.unclear if held and all(one.holds(cell) for one in held))
+    untold = _cases(doubtful) - _cases((*moved, *covered))
     return Statement.of(
         "cells",
         conditions=conditions,
         workload=workloads.pop() if len(workloads) == 1 else "",
         source=question.source,
         case=question.case.key if _count_cases(covered) == 1 else "",
-        moved=len(_cases(inside) - _cases(stood)),
+        moved=_count_cases(inside),
+        partly=len(_cases(inside) & _cases(stood)),
         covered=_count_cases(covered),
         others=len(_cases(moved) - _cases(covered)),
-        still=len(_cases(still) - _cases((*moved, *covered))),
-        unclear=len(_cases(untold) - _cases((*moved, *still))),
+        still=len(_cases(still) - _cases((*moved, *covered)) - untold),
+        unclear=len(untold),
         hardware=tuple(sorted({cell.hardware for cell in moved})) if len(hardware) > 1 else (),
         absent=absent,
     )

@@ -135,7 +135,9 @@ class Question:
     source: str = ""
     """The tool whose numbers were imported; empty if they were measured here."""
     confirmed: bool = False
-    """Whether both revisions were measured again, side by side."""
+    """Whether it was measured again, and was there."""
+    compared: bool = False
+    """Whether both revisions were measured again, and differed."""
     residuals: tuple[Residual, ...] = ()
     """Of all series on comparable hardware, from ``first_bad`` on."""
 

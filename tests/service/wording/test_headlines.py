@@ -20,6 +20,7 @@ def headline(moved: int, others: int, *conditions: Statement, case: str = KEY) -
         unclear=0,
         hardware=(),
         absent=(),
+        partly=0,
     )
     sizes = {"least": -0.01, "middle": -0.01, "most": -0.01}
     return Statement.of(

@@ -59,18 +59,18 @@ def overtaken(**facts: object) -> Statement:
 
 def test_a_fastest_case_may_have_become_slower_too() -> None:
     told = headline_of(overtaken()).replace(formats.NBSP, " ")
-    assert told == "fastest unet case 3.9 % slower since r44, another one leads"
+    assert told == "unet: fastest case lost 3.9 %, another one leads since r44"
     assert say(overtaken()).replace(formats.NBSP, " ") == (
-        "The fastest case of unet on H200, graphs=on and workers=16, became 3.9 % slower at r44. "
-        "The case with graphs=off and workers=4 lost only 2.7 % and leads by 1.2 % now (+0.3 % to "
-        "+2.2 %)."
+        "At r44 graphs=off and workers=4 became the fastest case of unet on H200, 1.2 % ahead "
+        "(+0.3 % to +2.2 %) of graphs=on and workers=16, the former fastest. Within 14 days the "
+        "former lost 3.9 %, the new one lost 2.7 %."
     )
 
 
 def test_a_fastest_case_may_not_have_been_measured_before() -> None:
     new = overtaken(gained=None)
     assert headline_of(new) == "unet is fastest with graphs=off workers=4 since r44"
-    assert "The case with graphs=off and workers=4 was not measured before and leads by" in say(new)
+    assert say(new).endswith("the new one was not measured before.")
 
 
 def test_cases_that_differ_in_many_settings_are_not_named_in_a_headline() -> None:

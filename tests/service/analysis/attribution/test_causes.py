@@ -34,9 +34,9 @@ def test_a_change_with_the_revision_alone_is_put_down_to_the_code() -> None:
     answer = explained(question(still, later(replace(SLOW, noise=1e-4))))
     assert answer.cause is Cause.CODE
     assert plain(answer.sentence) == (
-        "unet:full compile=default precision=bf16 is 2.9 % slower since r12. Seen on w1, no "
-        "rerun yet; probably code, not machine: environment unchanged (13 facts). With it: "
-        "time on the device +3.0 %."
+        "unet:full compile=default precision=bf16 is 2.9 % slower since r12. Seen on w1, not "
+        "confirmed by reruns; probably code, not machine: environment unchanged (13 facts). With "
+        "it: time on the device +3.0 %."
     )
 
 
@@ -50,21 +50,27 @@ def test_where_nothing_else_changed_the_clock_that_did_not_is_told() -> None:
 
 
 def test_what_reruns_of_both_revisions_cleared_is_said() -> None:
-    driver = {"hw.gpu.driver": "560.2"}
-    for night, confirmed, words in (
-        (replace(SLOW, facts=driver), True, "Confirmed by reruns on w1; the environment, not code"),
-        (
-            replace(SLOW, facts=driver),
-            False,
-            "Seen on w1, no rerun yet; probably the environment: ",
-        ),
-        (replace(SLOW, stall_s=0.009), True, "on w1; code, in data loading: "),
-        (replace(SLOW, stall_s=0.009), False, "no rerun yet; probably data loading: "),
+    driver = replace(SLOW, facts={"hw.gpu.driver": "560.2"})
+    back = replace(driver, revision="r11")
+    late = replace(SLOW, work_s=Night().work_s, stall_s=0.009)
+    hot = replace(HOT, thermal=0.0, temperature_c=57.0, capped=1.0)
+    for after, confirmed, compared, words in (
+        (later(driver, 2) + later(back, 1), True, False, "; the environment, not code: driver"),
+        (later(driver), True, True, "reruns; probably the environment: driver"),
+        (later(SLOW), True, True, "Seen on w1, confirmed by reruns; code, not machine: "),
+        (later(SLOW), True, False, "Seen on w1, confirmed by reruns; probably code, not machine: "),
+        (later(late), True, True, "reruns; code, in data loading: "),
+        (later(late), True, False, "reruns; data loading: "),
+        (later(late), False, False, "not confirmed by reruns; probably data loading: "),
+        (later(hot), True, True, "reruns; code, through the clock: SM clock "),
     ):
-        asked = question(good(), later(night), confirmed=confirmed, author="Ada", title="Fuse")
+        asked = question(
+            good(), after, first_bad="r12", confirmed=confirmed, compared=compared, author="Ada"
+        )
         said = plain(explained(asked).sentence)
         assert words in said
-        assert ("(Ada" in said) is ("; code" in said)
+        assert ("(Ada)" in said) is (" code" in words and "not code" not in words)
+        assert "is open" not in said
 
 
 def test_no_clock_is_told_beside_a_change_of_memory() -> None:
@@ -117,7 +123,7 @@ def test_the_last_good_revision_slow_under_the_new_driver_clears_the_code() -> N
     after = later(replace(SLOW, facts=new), 2) + later(replace(SLOW, revision="r11", facts=new), 1)
     answer = explained(question(good(), after, first_bad="r12"))
     assert answer.cause is Cause.ENVIRONMENT
-    assert "r11 was at the old level and is at the new one now" in answer.sentence
+    assert "the environment, not code: driver" in answer.sentence
     assert not any("code" in sentence.lower() for sentence in answer.not_excluded)
 
 
@@ -187,7 +193,7 @@ def test_as_many_cycles_at_a_lower_clock_are_the_clocks() -> None:
 def test_a_clock_that_fell_under_the_power_cap_leaves_hungrier_code_open() -> None:
     answer = asked(replace(HOT, thermal=0.0, temperature_c=57.0, capped=1.0))
     assert answer.cause is Cause.CLOCKS
-    assert "; whether code or machine lowered it is open" in answer.sentence
+    assert "; whether code or machine moved it is open" in answer.sentence
     assert "Code that draws more power lowers the clock as well." in answer.not_excluded
 
 
@@ -271,7 +277,9 @@ def test_the_same_slowness_on_two_machines_clears_the_machine() -> None:
     after = later(SLOW, 2) + later(replace(SLOW, worker="w2"), 1)
     answer = explained(question(good(), after, residuals=tuple(residuals({"w1": 0.03}))))
     assert answer.cause is Cause.CODE
-    assert "Seen on w1 and w2, no rerun yet; probably code, not machine" in answer.sentence
+    assert (
+        "Seen on w1 and w2, not confirmed by reruns; probably code, not machine" in answer.sentence
+    )
     assert not any("w1" in sentence for sentence in answer.not_excluded)
 
 

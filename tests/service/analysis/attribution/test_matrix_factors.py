@@ -148,11 +148,35 @@ def test_a_case_on_two_kinds_of_gpu_counts_once() -> None:
     unet = those(workload="unet")
     both = "on H200 and L40S, none of the other 24"
     assert two_gpus(unet, unet) == f"unet: all 12 cases {both}"
-    assert two_gpus(unet, unet[1:]) == f"unet: 11 of 12 cases (1 unchanged) {both}", (
-        "one did on one of the two"
-    )
+    assert two_gpus(unet, unet[1:]) == f"unet: all 12 cases (1 in part) {both}"
     assert two_gpus(unet, []) == "unet on H200: all 12 cases, not on L40S, none of the other 24"
+    assert two_gpus(unet, unet[:1]) == f"unet on H200: all 12 cases {both}"
     assert two_gpus(unet[:1], []).endswith("1 of 36 cases on H200, not on L40S")
+
+
+def test_a_single_case_that_moved_on_one_gpu_alone_names_it() -> None:
+    one = those(workload="unet")[0]
+    posed = replace(
+        asked([one], [one]), hardware="NVIDIA H200", unmoved=(Cell(one, "NVIDIA L40S"),)
+    )
+    assert say(where(posed, rule(posed))) == f"{one.key}: on H200, not on L40S"
+
+
+def test_a_case_that_cannot_tell_on_the_gpu_that_moved_is_unclear() -> None:
+    unet = those(workload="unet")
+    posed = on("NVIDIA L40S", [], asked(unet[1:], [one for one in MATRIX if one is not unet[0]]))
+    named = [replace(one, hardware=one.hardware or "NVIDIA H200") for one in posed.unmoved]
+    posed = replace(
+        posed,
+        hardware="NVIDIA H200",
+        moved=tuple(
+            replace(one, cell=replace(one.cell, hardware="NVIDIA H200")) for one in posed.moved
+        ),
+        unmoved=(*named, Cell(unet[0], "NVIDIA L40S")),
+        unclear=(Cell(unet[0], "NVIDIA H200"),),
+    )
+    expected = "unet on H200: 11 of 12 cases (1 unclear), not on L40S, none of the other 24"
+    assert say(where(posed, rule(posed))) == expected
 
 
 def test_an_exact_rule_is_worth_one_more_condition() -> None:
