@@ -21,7 +21,7 @@ CAUSES = {cause.value: cause for cause in schemas.Cause}
 CERTAINTIES = {
     schemas.Certainty.CONFIRMED: ("confirmed by reruns", "It was measured again, and is there."),
     schemas.Certainty.STANDING: (
-        "not confirmed by reruns",
+        "not confirmed yet",
         "The history alone: the new level has stood for several points.",
     ),
 }

@@ -161,7 +161,7 @@ def extent(cells: Statement) -> str:
     if facts["case"]:
         return f"{moved + others} of {everyone} cases{hardware}{absent}"
     unclear = facts["unclear"]
-    states = ("in part", "unchanged", "unclear")
+    states = ("of them not on all GPUs", "unchanged", "unclear")
     counts = (facts.get("partly", 0), covered - moved, unclear)
     exceptions = ", ".join(f"{n} {state}" for n, state in zip(counts, states, strict=True) if n)
     whole = moved == covered and not unclear

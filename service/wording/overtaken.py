@@ -53,11 +53,10 @@ def sentence(**facts: Any) -> str:
     gained = facts["gained"]
     newer = "was not measured before" if gained is None else _moved(gained)
     return (
-        f"At {formats.revision(facts['since'])} {facts['ahead']} became the fastest case of "
-        f"{facts['workload']} on {formats.device(facts['device'])}, "
-        f"{formats.size(facts['faster'] - 1)} ahead{between} of {facts['other']}, the former "
-        f"fastest. Within {facts.get('days', 14)} days the former {_moved(facts['lost'])}, the new "
-        f"one {newer}."
+        f"In {facts.get('days', 14)} days the case with {facts['other']}, until then the fastest "
+        f"of {facts['workload']} on {formats.device(facts['device'])}, {_moved(facts['lost'])}, "
+        f"the case with {facts['ahead']} {newer}. Since {formats.revision(facts['since'])} the "
+        f"latter leads, by {formats.size(facts['faster'] - 1)}{between}."
     )
 
 

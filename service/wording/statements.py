@@ -192,7 +192,7 @@ def _longer(sentence: str, begin: str, clauses: Sequence[Statement], at_least: i
 def _seen(headline: Statement, workers: Sequence[str], *, confirmed: bool) -> str:
     if not workers:
         return ""
-    again = "confirmed by reruns" if confirmed else "not confirmed by reruns"
+    again = "confirmed by reruns" if confirmed else "not confirmed yet"
     more = "" if headline.kind == "failure" else f", {again}"
     return f"Seen on {_nodes(workers)}{more}; "
 

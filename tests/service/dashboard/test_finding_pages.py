@@ -139,7 +139,7 @@ def test_the_inbox_says_what_came_up_and_how_much_of_it_may_be_false(
     assert "4.9 % slower since r00030" in attention
     assert "8.0 % slower" in attention
     assert "overdue" in attention
-    assert ">not confirmed by reruns" in attention
+    assert ">not confirmed yet" in attention
     assert ">confirmed by reruns" in attention
 
 

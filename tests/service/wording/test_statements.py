@@ -61,16 +61,16 @@ def test_a_fastest_case_may_have_become_slower_too() -> None:
     told = headline_of(overtaken()).replace(formats.NBSP, " ")
     assert told == "unet: fastest case lost 3.9 %, another one leads since r44"
     assert say(overtaken()).replace(formats.NBSP, " ") == (
-        "At r44 graphs=off and workers=4 became the fastest case of unet on H200, 1.2 % ahead "
-        "(+0.3 % to +2.2 %) of graphs=on and workers=16, the former fastest. Within 14 days the "
-        "former lost 3.9 %, the new one lost 2.7 %."
+        "In 14 days the case with graphs=on and workers=16, until then the fastest of unet on "
+        "H200, lost 3.9 %, the case with graphs=off and workers=4 lost 2.7 %. Since r44 the latter "
+        "leads, by 1.2 % (+0.3 % to +2.2 %)."
     )
 
 
 def test_a_fastest_case_may_not_have_been_measured_before() -> None:
     new = overtaken(gained=None)
     assert headline_of(new) == "unet is fastest with graphs=off workers=4 since r44"
-    assert say(new).endswith("the new one was not measured before.")
+    assert "the case with graphs=off and workers=4 was not measured before. Since r44" in say(new)
 
 
 def test_cases_that_differ_in_many_settings_are_not_named_in_a_headline() -> None:

@@ -35,8 +35,8 @@ def test_a_change_with_the_revision_alone_is_put_down_to_the_code() -> None:
     assert answer.cause is Cause.CODE
     assert plain(answer.sentence) == (
         "unet:full compile=default precision=bf16 is 2.9 % slower since r12. Seen on w1, not "
-        "confirmed by reruns; probably code, not machine: environment unchanged (13 facts). With "
-        "it: time on the device +3.0 %."
+        "confirmed yet; probably code, not machine: environment unchanged (13 facts). With it: "
+        "time on the device +3.0 %."
     )
 
 
@@ -61,7 +61,7 @@ def test_what_reruns_of_both_revisions_cleared_is_said() -> None:
         (later(SLOW), True, False, "Seen on w1, confirmed by reruns; probably code, not machine: "),
         (later(late), True, True, "reruns; code, in data loading: "),
         (later(late), True, False, "reruns; data loading: "),
-        (later(late), False, False, "not confirmed by reruns; probably data loading: "),
+        (later(late), False, False, "not confirmed yet; probably data loading: "),
         (later(hot), True, True, "reruns; code, through the clock: SM clock "),
     ):
         asked = question(
@@ -277,9 +277,7 @@ def test_the_same_slowness_on_two_machines_clears_the_machine() -> None:
     after = later(SLOW, 2) + later(replace(SLOW, worker="w2"), 1)
     answer = explained(question(good(), after, residuals=tuple(residuals({"w1": 0.03}))))
     assert answer.cause is Cause.CODE
-    assert (
-        "Seen on w1 and w2, not confirmed by reruns; probably code, not machine" in answer.sentence
-    )
+    assert "Seen on w1 and w2, not confirmed yet; probably code, not machine" in answer.sentence
     assert not any("w1" in sentence for sentence in answer.not_excluded)
 
 

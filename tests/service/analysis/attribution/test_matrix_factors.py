@@ -148,7 +148,7 @@ def test_a_case_on_two_kinds_of_gpu_counts_once() -> None:
     unet = those(workload="unet")
     both = "on H200 and L40S, none of the other 24"
     assert two_gpus(unet, unet) == f"unet: all 12 cases {both}"
-    assert two_gpus(unet, unet[1:]) == f"unet: all 12 cases (1 in part) {both}"
+    assert two_gpus(unet, unet[1:]) == f"unet: all 12 cases (1 of them not on all GPUs) {both}"
     assert two_gpus(unet, []) == "unet on H200: all 12 cases, not on L40S, none of the other 24"
     assert two_gpus(unet, unet[:1]) == f"unet on H200: all 12 cases {both}"
     assert two_gpus(unet[:1], []).endswith("1 of 36 cases on H200, not on L40S")
