@@ -57,11 +57,15 @@ def candidates(
         and rules.recent(analysis, placed)
         and rules.stands(analysis, placed)
         and not rules.leaving(history, placed)
-        and not _made_by_slow_workers(history, placed, ill)
+        and not made_by_slow_workers(history, placed, ill)
     ]
 
 
-def _made_by_slow_workers(
+MISPLACED = 30
+"""Points from a slow period on within which it may move a change to a wrong place."""
+
+
+def made_by_slow_workers(
     history: SeriesHistory, placed: PlacedChange, ill: slow_workers.SlowPeriods
 ) -> bool:
     """Return True if a change is only in what workers measured while they were slow.
@@ -74,13 +78,13 @@ def _made_by_slow_workers(
     slow = [at for at, p in enumerate(recent.points, recent.first) if slow_workers.by_ill(p, ill)]
     if not slow:
         return False
-    near = any(abs(at - change.index) <= EDGE for at in slow)
-    if near and history.analysis.points - change.index < PATIENCE + SAME:
+    apart = min(abs(at - change.index) for at in slow)
+    if apart <= EDGE and history.analysis.points - change.index < PATIENCE + SAME:
         return True
     shift = shift_at(history, placed.first_bad_at, (), ill)
     if shift is None or min(change.before, change.after) <= 0:
         return shift is None
     size = math.log(change.after / change.before)
-    if near:
+    if apart <= MISPLACED:
         return support_at_place(size, shift) < 0
     return causes.support(size, shift.log, shift.error) < 0
