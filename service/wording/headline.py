@@ -66,10 +66,8 @@ def _short(headline: Statement) -> str:
         if len(whole.split()) < HEADLINE_WORDS:
             return whole
     count = formats.counted(cells["moved"] + cells["others"], "case")
-    several = f"{cells['workload'] or _several(cells)} ({count})"
-    whole = headline_words(headline, verb="", subject=several)
-    fits = len(whole.split()) < HEADLINE_WORDS
-    return whole if fits else headline_words(headline, verb="", subject=several, since=False)
+    name = cells["workload"] or _several(cells)
+    return headline_words(headline, verb="", subject=f"{name} ({count})")
 
 
 def headline_words(headline: Statement, verb: str, subject: str = "", *, since: bool = True) -> str:
