@@ -164,7 +164,7 @@ def _print_list(items: Sequence[schemas.FindingSummary], none: str) -> None:
     drawn = table("finding", "state", *more, "what", whole=("finding", "state", "effect"))
     now = datetime.now(UTC)
     for one in items:
-        beside = (_plain(one.kind), _effect(one), one.owner, formats.ago(one.opened_at, now))
+        beside = (_plain(one.kind), formats.effect(one), one.owner, formats.ago(one.opened_at, now))
         drawn.add_row(one.id, _plain(one.state), *(beside if wide else ()), one.sentence)
     console.print(drawn if items else none)
 
@@ -208,14 +208,6 @@ def _facts(one: schemas.FindingSummary) -> tuple[tuple[str, str], ...]:
         ("closed", "" if one.closed_at is None else formats.moment(one.closed_at)),
         ("version", str(one.version)),
     )
-
-
-def _effect(one: schemas.FindingSummary) -> str:
-    """Write the largest effect by what it means, as its sign depends on the metric."""
-    if one.worst_effect is not None:
-        better = one.kind is schemas.FindingKind.IMPROVEMENT
-        return f"{formats.size(one.worst_effect)} {'better' if better else 'worse'}"
-    return "" if one.share is None else f"{formats.size(one.share)} slower"
 
 
 def _moved(one: schemas.AffectedSeries) -> str:

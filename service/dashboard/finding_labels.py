@@ -65,21 +65,6 @@ def done(action: str) -> str:
     return STEPS.get(action) or plain(action)
 
 
-def effect(finding: schemas.FindingSummary) -> str:
-    """Describe the size and direction of a finding: ``3.1 % worse``."""
-    if finding.share is not None:
-        overtaken = finding.kind is schemas.FindingKind.OVERTAKEN
-        return f"{formats.size(finding.share)} {'faster' if overtaken else 'slower'}"
-    if finding.worst_effect is None:
-        return ""
-    return sized(finding.worst_effect, improvement=finding.kind is schemas.FindingKind.IMPROVEMENT)
-
-
-def sized(effect: float, *, improvement: bool) -> str:
-    """Write an effect by what it means, for its sign depends on which way is better."""
-    return f"{formats.size(effect)} {'better' if improvement else 'worse'}"
-
-
 def reach(effect: float, low: float, high: float) -> str:
     """Write the interval of an effect in the effect's own direction: ``2.8 % to 3.4 %``."""
     sign = 1.0 if effect >= 0 else -1.0

@@ -100,7 +100,6 @@ def _statement(best: BestCase, told: Overtaken) -> Statement:
         "overtaken",
         workload=best.workload,
         device=formats.hardware(best.comparability),
-        best=overtaken.case_name(best.best.case),
         ahead=overtaken.beside(told.before.case, best.best.case),
         other=overtaken.beside(best.best.case, told.before.case),
         since=told.since_revision,

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from benchmarks import contracts
+from service.schemas import findings
 from service.schemas.gate import MetricFinding
 
 NBSP = "\u00a0"
@@ -159,6 +160,21 @@ def metric_change(metric: MetricFinding) -> tuple[str, str]:
 def size(ratio: float) -> str:
     """Write how large a relative change is, without its direction: ``3.1 %``."""
     return change(abs(ratio)).removeprefix("+")
+
+
+def effect(finding: findings.FindingSummary) -> str:
+    """Describe the size and direction of a finding: ``3.1 % worse``."""
+    if finding.share is not None:
+        overtaken = finding.kind is findings.FindingKind.OVERTAKEN
+        return f"{size(finding.share)} {'faster' if overtaken else 'slower'}"
+    if finding.worst_effect is None:
+        return ""
+    return sized(finding.worst_effect, improvement=finding.kind is findings.FindingKind.IMPROVEMENT)
+
+
+def sized(effect: float, *, improvement: bool) -> str:
+    """Write an effect by what it means, for its sign depends on which way is better."""
+    return f"{size(effect)} {'better' if improvement else 'worse'}"
 
 
 def share(ratio: float) -> str:

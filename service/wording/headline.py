@@ -151,23 +151,30 @@ def extent(cells: Statement) -> str:
     moved, covered, others, still = (facts[n] for n in ("moved", "covered", "others", "still"))
     told = {condition.facts["of"] for condition in facts["conditions"]}
     in_subject = not facts["case"] and "hardware" in told and len(facts["hardware"]) == 1
-    hardware = "" if in_subject else _on(facts["hardware"])
     absent = f", not{_on(facts['absent'])}" if facts.get("absent") else ""
+    where = f"{'' if in_subject else _on(facts['hardware'])}{absent}"
     everyone = covered + others + still
     if everyone == 1:
-        return f"{hardware}{absent}".strip(", ")
+        return where.strip(", ")
     if facts["case"]:
-        return f"{moved + others} of {everyone} cases{hardware}{absent}"
-    unclear = facts["unclear"]
+        return f"{moved + others} of {everyone} cases{where}"
+    more = f" and {others} {'other' if others == 1 else 'others'}" if others else ""
+    elsewhere = f", none of the other {still}" if still else ""
+    return f"{_counted(facts)}{more}{where}{elsewhere}"
+
+
+def _counted(facts: Mapping[str, Any]) -> str:
+    """Count the cases of a rule that moved, and name its exceptions: ``3 of 4 cases (1 unclear)``.
+
+    ``partly`` is of newer statements.
+    """
+    moved, covered, unclear = (facts[name] for name in ("moved", "covered", "unclear"))
     states = ("of them not on all GPUs", "unchanged", "unclear")
     counts = (facts.get("partly", 0), covered - moved, unclear)
     exceptions = ", ".join(f"{n} {state}" for n, state in zip(counts, states, strict=True) if n)
     whole = moved == covered and not unclear
     counted = f"all {covered} cases" if whole else f"{moved} of {covered + unclear} cases"
-    counted += f" ({exceptions})" if exceptions else ""
-    more = f" and {others} {'other' if others == 1 else 'others'}" if others else ""
-    elsewhere = f", none of the other {still}" if still else ""
-    return f"{counted}{more}{hardware}{absent}{elsewhere}"
+    return f"{counted} ({exceptions})" if exceptions else counted
 
 
 def _on(hardware: Sequence[str]) -> str:

@@ -11,8 +11,6 @@ from service.schemas.series import Ratio
 from service.wording import formats
 from service.wording.headline import HEADLINE_WORDS
 
-DEFAULTS = "all defaults"
-"""The name of the case that sets nothing."""
 NAMED = 2
 """Cases as good that are named; of more the number is told."""
 
@@ -20,13 +18,13 @@ NAMED = 2
 def case_name(case: Case) -> str:
     """Name a case by what it sets: ``compile=default precision=bf16``, or ``all defaults``."""
     settings = (f"{axis}={value}" for axis, value in sorted(case.axes.items()))
-    return " ".join(settings) or DEFAULTS
+    return " ".join(settings) or "all defaults"
 
 
 def beside(best: Case, other: Case) -> str:
     """Name a case by what it sets otherwise than the best: ``compile=off and workers=2``."""
     if not other.axes:
-        return DEFAULTS
+        return "all defaults"
     differing = sorted(dict(best.axes.items() ^ other.axes.items()))
     settings = catalog.settings(other) | other.axes
     return " and ".join(f"{axis}={settings.get(axis, 'default')}" for axis in differing)
@@ -46,17 +44,14 @@ def overtook(best: BestCase) -> str:
 
 def sentence(**facts: Any) -> str:
     """Say which case is the fastest now, since when, by how much, and how both changed."""
-    between = ""
-    if facts["low"] is not None and facts["high"] is not None:
-        low, high = (formats.change(facts[name] - 1) for name in ("low", "high"))
-        between = f" ({low} to {high})"
+    between = _between(Ratio(facts["faster"], facts["low"], facts["high"]))
     gained = facts["gained"]
     newer = "was not measured before" if gained is None else _moved(gained)
     return (
         f"In {facts.get('days', 14)} days the case with {facts['other']}, until then the fastest "
         f"of {facts['workload']} on {formats.device(facts['device'])}, {_moved(facts['lost'])}, "
         f"the case with {facts['ahead']} {newer}. Since {formats.revision(facts['since'])} the "
-        f"latter leads, by {formats.size(facts['faster'] - 1)}{between}."
+        f"latter leads, by {formats.size(facts['faster'] - 1)}{f' ({between})' if between else ''}."
     )
 
 
@@ -79,10 +74,15 @@ def _moved(change: float) -> str:
 def faster_by(ratio: Ratio) -> str:
     """Write a ratio above 1: ``4.1 % faster (95 % interval +3.0 % to +5.2 %)``."""
     said = f"{formats.size(ratio.value - 1)} faster"
+    between = _between(ratio)
+    return f"{said} (95{formats.NBSP}% interval {between})" if between else said
+
+
+def _between(ratio: Ratio) -> str:
+    """Write the ends of a ratio's interval as changes: ``+3.0 % to +5.2 %``; empty if unknown."""
     if ratio.low is None or ratio.high is None:
-        return said
-    low, high = formats.change(ratio.low - 1), formats.change(ratio.high - 1)
-    return f"{said} (95{formats.NBSP}% interval {low} to {high})"
+        return ""
+    return f"{formats.change(ratio.low - 1)} to {formats.change(ratio.high - 1)}"
 
 
 def as_good(best: BestCase) -> str:

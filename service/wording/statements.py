@@ -10,7 +10,7 @@ from typing import Any
 
 from service.analysis.attribution import environment
 from service.analysis.statement import Statement
-from service.schemas.findings import Cause, Part
+from service.schemas.findings import Cause
 from service.schemas.gate import DecisionView
 from service.wording import formats, headline, overtaken, quantity_names
 
@@ -132,6 +132,8 @@ _CAUSES: dict[str, str] = {
     Cause.CLOCKS: "the clock",
     Cause.UNKNOWN: "cause not known",
 }
+_CODE_CLEARED = "at_both_levels"
+_SAME_ENVIRONMENT = frozenset({"environment_unchanged", "environment_mixed"})
 
 
 def _change(
@@ -145,14 +147,11 @@ def _change(
     compared: bool = False,
 ) -> str:
     facts: Mapping[str, Any] = headline.facts
-    cleared = _cleared(reasons)
-    whose = _whose(cause, cleared, compared=compared)
+    kinds = {reason.kind for reason in reasons}
+    whose = _whose(cause, kinds, compared=compared)
     begin = f"{say(headline)}{_maker(facts, whose)}{_extent(facts['cells'])}. "
     begin += _sentence_case(_seen(headline, workers, confirmed=confirmed))
-    proof: dict[str, bool] = {
-        Cause.CODE: compared,
-        Cause.ENVIRONMENT: Part.REVISION in cleared,
-    }
+    proof: dict[str, bool] = {Cause.CODE: compared, Cause.ENVIRONMENT: _CODE_CLEARED in kinds}
     sure = headline.kind == "failure" or proof.get(cause, confirmed)
     words = whose if sure or cause == Cause.UNKNOWN else f"probably {whose}"
     begin += words if workers else _sentence_case(words)
@@ -160,21 +159,11 @@ def _change(
     return _longer(sentence, " With it: ", also).removesuffix(".") + "."
 
 
-def _cleared(reasons: Sequence[Statement]) -> set[Part]:
-    """Name what the reasons clear: the code, as one revision is at both levels; the environment."""
-    cleared = {
-        "at_both_levels": Part.REVISION,
-        "environment_unchanged": Part.ENVIRONMENT,
-        "environment_mixed": Part.ENVIRONMENT,
-    }
-    return {cleared[reason.kind] for reason in reasons if reason.kind in cleared}
-
-
-def _whose(cause: str, cleared: Collection[Part], *, compared: bool) -> str:
-    """Name the cause; what reruns of both revisions cleared, or left, is named with it."""
-    if cause == Cause.ENVIRONMENT and Part.REVISION in cleared:
+def _whose(cause: str, reasons: Collection[str], *, compared: bool) -> str:
+    """Name the cause; what the kinds of its reasons or reruns clear, or leave, is named with it."""
+    if cause == Cause.ENVIRONMENT and _CODE_CLEARED in reasons:
         return "the environment, not code"
-    if cause == Cause.INPUT and compared and Part.ENVIRONMENT in cleared:
+    if cause == Cause.INPUT and compared and not _SAME_ENVIRONMENT.isdisjoint(reasons):
         return "code, in data loading"
     return "code, through the clock" if cause == Cause.CLOCKS and compared else _CAUSES[cause]
 

@@ -32,8 +32,8 @@ def attribute(question: Question) -> Attribution:
     cause = _cause(seen)
     also = beside(question, cause, seen.quantities)
     reasons = _reasons(question, seen, cause)
-    if not also:
-        reasons += _unchanged(question, seen.quantities)[:1]
+    if not also and (unchanged := _unchanged(question, seen.quantities)):
+        reasons.append(unchanged)
     return Attribution(
         cause=cause,
         says=Statement.of(
@@ -162,7 +162,7 @@ _FIRST = (
 """Changed quantities to name, by part and a word of the name: a wrong result first, then those that
 explain most. Other quantities stay in the evidence."""
 _ASKED_ABOUT = ("sm_clock", "synth.sm_clock_hz", "full.work_s", "full.stall_s")
-"""Quantities of which the first is named if it did not change, because readers ask about it."""
+"""Quantities that readers ask about: the first that did not change is named."""
 
 
 def beside(question: Question, cause: Cause, quantities: Sequence[Evidence]) -> list[Statement]:
@@ -179,12 +179,12 @@ def beside(question: Question, cause: Cause, quantities: Sequence[Evidence]) -> 
     return list(first.values())[:MOST]
 
 
-def _unchanged(question: Question, quantities: Sequence[Evidence]) -> list[Statement]:
-    """Clauses for what did not change; none for a metric that no clock can move."""
+def _unchanged(question: Question, quantities: Sequence[Evidence]) -> Statement | None:
+    """Clause for what did not change; None for a metric that no clock can move."""
     if not observed.moved_by_clocks(question):
-        return []
+        return None
     same = {other.name: other.says for other in quantities if other.state is State.UNCHANGED}
-    return [same[name] for name in _ASKED_ABOUT if name in same]
+    return next((same[name] for name in _ASKED_ABOUT if name in same), None)
 
 
 def not_excluded(

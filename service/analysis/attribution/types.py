@@ -135,9 +135,9 @@ class Question:
     source: str = ""
     """The tool whose numbers were imported; empty if they were measured here."""
     confirmed: bool = False
-    """Whether it was measured again, and was there."""
+    """True if reruns showed the change."""
     compared: bool = False
-    """Whether both revisions were measured again, and differed."""
+    """True if both revisions were rerun, and differed."""
     residuals: tuple[Residual, ...] = ()
     """Of all series on comparable hardware, from ``first_bad`` on."""
 

@@ -1,4 +1,4 @@
-"""What the history alone makes believable beside workers that were slow."""
+"""Changes of a history beside points of slow workers: believed in their place, and in no other."""
 
 from dataclasses import replace
 

@@ -44,7 +44,6 @@ def overtaken(**facts: object) -> Statement:
     known: dict[str, object] = {
         "workload": "unet",
         "device": "NVIDIA H200",
-        "best": "compile=default workers=4",
         "ahead": "graphs=off and workers=4",
         "other": "graphs=on and workers=16",
         "since": "r44",
