@@ -43,7 +43,8 @@ def short(headline: Statement, with_it: str = "") -> str:
     """A headline in under twelve words: of a case with many settings, it leaves out since when, or
     names only those that tell the case apart.
 
-    Of several, it names their number where their settings are too many words. ``with_it`` is a fact
+    Of several, it names their number where their settings are too many words, and of their sizes
+    the middle one where the range is too many. ``with_it`` is a fact
     of the environment that changed at the same point, and is named where there is room.
     """
     whole = _short(headline)
@@ -66,8 +67,13 @@ def _short(headline: Statement) -> str:
         if len(whole.split()) < HEADLINE_WORDS:
             return whole
     count = formats.counted(cells["moved"] + cells["others"], "case")
-    name = cells["workload"] or _several(cells)
-    return headline_words(headline, verb="", subject=f"{name} ({count})")
+    several = f"{cells['workload'] or _several(cells)} ({count})"
+    middle = Statement(headline.kind, {**facts, "alike": True})
+    for said, since in ((headline, True), (middle, True), (middle, False)):
+        whole = headline_words(said, verb="", subject=several, since=since)
+        if len(whole.split()) < HEADLINE_WORDS:
+            break
+    return whole
 
 
 def headline_words(headline: Statement, verb: str, subject: str = "", *, since: bool = True) -> str:

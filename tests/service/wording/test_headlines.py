@@ -57,6 +57,15 @@ def test_several_cases_of_many_settings_are_counted() -> None:
     assert short(headline(moved=1, others=3)).startswith("nanogpt (4 cases) ")
 
 
+def test_a_drift_of_several_cases_is_told_by_its_middle_size() -> None:
+    sizes = {"least": -0.025, "middle": -0.029, "most": -0.033, "alike": False, "gradual": True}
+    said = short(Statement.of("regression", **(headline(moved=1, others=4).facts | sizes)))
+    assert (
+        said.replace("\u00a0", " ") == "nanogpt (5 cases) 2.9 % slower, little by little since r23"
+    )
+    assert len(said.split()) < HEADLINE_WORDS
+
+
 def test_one_case_fails_and_several_listed_ones_fail() -> None:
     def said(others: int) -> str:
         cells = headline(moved=1, others=others).facts["cells"]
