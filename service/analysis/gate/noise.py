@@ -24,11 +24,11 @@ FLOOR = 1e-4
 difference): three equal readings of a coarse counter prove nothing about 0.01 %."""
 FAR = 3.0
 """No gate's noise counts as more than so many times the median of several."""
-MOST_FREEDOM = 6.0
+MOST_FREEDOM = 5.0
 """Degrees of freedom with which earlier gates count at most, however many they are.
 
-Noise of today may be twice that of earlier gates. With six, 0.1 to 0.4 % of gates of equal code
-then find a regression, where 0.5 % are permitted; with ten 0.5 to 1.0 %, with twenty 1.1 to 1.9 %
+Noise of today may be twice that of earlier gates. With five, 0.1 to 0.3 % of gates of equal code
+then find a regression, where 0.5 % are permitted; with ten 0.2 to 0.8 %, with twenty 0.7 to 1.6 %
 (20,000 simulated gates each, noise of 0.18 and 0.27 %)."""
 
 

@@ -19,7 +19,7 @@ USUAL = PairNoise(0.0018, 40.0)
 QUIET = [0.0012, -0.0015, 0.0008]
 
 
-def test_however_many_earlier_gates_weigh_no_more_than_six_degrees_of_freedom() -> None:
+def test_however_many_earlier_gates_weigh_no_more_than_five_degrees_of_freedom() -> None:
     assert PairNoise(0.002, 300.0).prior == PairNoise(0.002, MOST_FREEDOM)
     assert PairNoise(0.002, 2.0).prior == PairNoise(0.002, 2.0)
 
