@@ -23,8 +23,8 @@ class Duet(values.Contract):
     baseline: values.Revision
     baseline_first: values.Flag = True
     """The baseline starts first and has the first turn; alternates from pair to pair."""
-    turns: Turns = 6
-    """Windows of each side that count."""
+    turns: Turns = 5
+    """Windows of each side that count; recorded pairs vary no less with six."""
     turn_s: TurnSeconds = 0.45
     """Least length of a window, in s of timed steps."""
 

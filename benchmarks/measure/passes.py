@@ -46,8 +46,9 @@ TAIL = 0.02
 """Relative difference of mean and median step above which a few slow steps carry much time."""
 REFILL_STEPS = 3
 """Untimed steps before a pass, at least."""
-SIDE_WARM_S = 2.0
-"""Length of the warm-up of a pair's side, where its steps are long."""
+SIDE_WARM_STEPS, SIDE_WARM_S = 5, 2.0
+"""Length of the warm-up of a pair's side, in steps, and in s where its steps are long; a round of
+the loader's processes is part of it. The first turn, which does not count, goes on with it."""
 QUEUES = 3
 """A FULL window holds at least so many loader queues, or filling the queue weighs too much."""
 _NO_CLOCK = sm_clock.NoClock()
@@ -161,12 +162,10 @@ class Passes:
             self._reporter.tell("ready", 0.1)
         baton.meet()
         # The other side does the same meanwhile, so nothing here could tell what is steady.
-        warmed_up = after(self.protocol.warmup_min_steps, SIDE_WARM_S)
-        warm = loop.run(self._trainer, batches, self.watched("warmup", warmed_up))
-        self.startup["warmup"] = warm.wall_s
-        conditions.reset_peak(self._device)
-        scale, retries = self._trainer.scale, conditions.allocator_retries(self._device)
-        with self._from_the_start(batches, seed):
+        warmed_up = after(max(SIDE_WARM_STEPS, self._workers), SIDE_WARM_S)
+        with self._from_the_start(batches, seed, self.watched("warmup", warmed_up)):
+            conditions.reset_peak(self._device)
+            scale, retries = self._trainer.scale, conditions.allocator_retries(self._device)
             self._reporter.tell("ready", _SPANS["warmup"][1])
             total = side.turns + LEAD_TURNS
 
@@ -189,8 +188,16 @@ class Passes:
         return Side(tuple(turns), peak_b, tuple(self._flags))
 
     @contextmanager
-    def _from_the_start(self, batches: Iterator[Sequence[Tensor]], seed: int) -> Iterator[None]:
-        """Go back to the initial weights and let the loader find its own rate again."""
+    def _from_the_start(
+        self,
+        batches: Iterator[Sequence[Tensor]],
+        seed: int,
+        enough: Callable[[loop.StepTimes], bool] | None = None,
+    ) -> Iterator[None]:
+        """Go back to the initial weights and let the loader find its own rate again.
+
+        ``enough`` ends these steps; by default one round of the loader's processes does.
+        """
         from_s = time.perf_counter()
         with flags.collector(self._trainer.recipe):
             self._trainer.rewind(self.ranks.seed(seed, self._trainer.recipe.replicas))
@@ -198,7 +205,8 @@ class Passes:
             batch_source.empty_queue(self._trainer.recipe, batches)
             # A loader that keeps up has its queue again after one round of its processes; without
             # these steps the wait for that round would be taken for a stall.
-            loop.run(self._trainer, batches, after(max(REFILL_STEPS, self._workers)))
+            refilled = enough or after(max(REFILL_STEPS, self._workers))
+            loop.run(self._trainer, batches, refilled)
             self.startup["reset"] = time.perf_counter() - from_s
             yield
 

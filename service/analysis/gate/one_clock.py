@@ -25,7 +25,7 @@ from service.analysis.gate.pairs import Pair
 from service.analysis.gate.sequential import Estimate, students_half
 
 Values = npt.NDArray[np.float64]
-FEWEST_TURNS = 12
+FEWEST_TURNS = 10
 """Turns from which a slope may be told."""
 STEADY = 5e-4
 """Standard deviation of log clock differences below which the clock explains nothing."""
