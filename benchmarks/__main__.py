@@ -5,15 +5,16 @@ Progress goes to stderr; the last line of stdout is the Result as JSON. Exit sta
 there is such a line, whatever became of the measurement; 2 says that the request is wrong, 69 that
 the device cannot be used.
 
-With ``--await FD`` it first loads all that any case needs, and writes an `Event` to the descriptor
-when it begins to; then it waits for a line of JSON, with the time ``at_s`` (on CLOCK_MONOTONIC) at
-which a job took it and variables of the ``environment``, and for the `ProcessSpec`. Until then it
-touches no device.
+With ``--await FD`` it first loads all that any case needs, with ``--compiles`` the compiler too,
+and writes an `Event` to the descriptor when it begins to; then it waits for a line of JSON, with
+the time ``at_s`` (on CLOCK_MONOTONIC) at which a job took it and variables of the
+``environment``, and for the `ProcessSpec`. Until then it touches no device.
 """
 
 from __future__ import annotations
 
 import argparse
+import atexit
 import gc
 import importlib
 import json
@@ -23,6 +24,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -38,20 +40,32 @@ LEAVE_S = 5.0
 
 def program() -> NoReturn:
     """Be the child process: stdout is the Result's alone, and the process ends once it is out."""
+    ended: list[int] = []
+    atexit.register(_skip_teardown, ended)  # the first that is registered runs last
     stdout = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a workload, or a library below it, prints goes where progress goes
     status = main(out=stdout)
+    ended.append(status)
     late = threading.Timer(LEAVE_S, os._exit, (status,))
     late.daemon = True
     late.start()
     sys.exit(status)
 
 
+def _skip_teardown(ended: Sequence[int]) -> None:
+    """End here, once `main` has: to free every module and object by itself takes a second."""
+    if ended:
+        with suppress(OSError):
+            sys.stderr.flush()
+        os._exit(ended[0])
+
+
 def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> int:
     """Read the request, measure, print the Result to ``out``, by default stdout; return the exit
     code."""
     options = _parser().parse_args(arguments)
-    waited_s = None if options.ahead is None else _wait_ahead(options.ahead)
+    ahead = options.ahead
+    waited_s = None if ahead is None else _wait_ahead(ahead, compiles=options.compiles)
     try:
         given = _read() if options.workload == "-" else _from_options(options)
         whole = given.model_copy(update={"case": catalog.normalise(given.case)})
@@ -100,17 +114,18 @@ def _parser() -> argparse.ArgumentParser:
         "--trace", type=Path, help="profile, and keep the Chrome trace in this file (.json, .gz)"
     )
     parser.add_argument("--await", type=int, dest="ahead", help=argparse.SUPPRESS)
+    parser.add_argument("--compiles", action="store_true", help=argparse.SUPPRESS)
     return parser
 
 
-def _wait_ahead(events: int) -> float:
-    """Load what any case needs and wait for a job; return how long the job then waited, in s.
+def _wait_ahead(events: int, *, compiles: bool) -> float:
+    """Load what the case needs and wait for a job; return how long the job then waited, in s.
 
     The job's first line also names the folders for what it compiles.
     """
     began = contracts.Event(at_s=time.monotonic(), progress=contracts.Progress(phase="build"))
     os.write(events, began.model_dump_json().encode() + b"\n")
-    _load()
+    _load("torch._inductor.compile_fx" if compiles else "torch._dynamo")
     line = sys.stdin.buffer.readline()  # empty once the worker is gone; then there is no job either
     gone: dict[str, Any] = {"at_s": math.inf, "environment": {}}
     taken: dict[str, Any] = json.loads(line) if line else gone
@@ -141,8 +156,12 @@ def _from_options(options: argparse.Namespace) -> contracts.ProcessSpec:
     )
 
 
-def _load() -> None:
-    """Import torch and what measures; seconds, which a mistyped name need not wait for."""
+def _load(compiler: str = "torch._dynamo") -> None:
+    """Import torch and what measures; seconds, which a mistyped name need not wait for.
+
+    The first optimizer imports ``torch._dynamo``, compiled or not: seconds that are none of a first
+    step's.
+    """
     # Threads that spin at a barrier take a shared machine's cores from the threads they wait for:
     # on two busy cores a step took five times as long. OpenMP reads this when torch loads it.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -150,8 +169,7 @@ def _load() -> None:
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     gc.disable()  # collections during the imports took a quarter of their time
     importlib.import_module("benchmarks.measure.session")
-    # The first optimizer imports it, compiled or not: seconds that are none of a first step's.
-    importlib.import_module("torch._dynamo")
+    importlib.import_module(compiler)
     gc.enable()
 
 

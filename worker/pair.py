@@ -150,6 +150,7 @@ class Pairs:
         self, sides: Sequence[Launch], duet: contracts.Duet, ends: Mapping[str, int]
     ) -> list[Task]:
         tasks = []
+        compiles = sides[0].spec.case.axes.get("compile", "off") != "off"
         for place, (side, other) in enumerate(zip(sides, sides[::-1], strict=True)):
             part = contracts.DuetSide(
                 socket_fd=ends[side.folder.name],
@@ -157,7 +158,8 @@ class Pairs:
                 turns=duet.turns,
                 turn_s=duet.turn_s,
             )
-            tasks.append(replace(self._alone.task(side, part), hidden=(other.folder,)))
+            task = self._alone.task(side, part)
+            tasks.append(replace(task, hidden=(other.folder,), compiles=compiles))
         return tasks
 
     def _tasks_of_next(self, launch: Launch) -> ahead.Tasks:

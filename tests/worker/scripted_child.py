@@ -423,6 +423,7 @@ def turned(asked, **more):
     note(asked, os.getpid())
     with (asked["folder"] / "sides").open("a") as sides:
         sides.write("ahead\n" if "--await" in sys.argv else "fresh\n")
+        sides.write("compiles\n" if "--compiles" in sys.argv else "")
     end = socket.socket(fileno=part["socket_fd"])
     end.sendall(b"h")
     assert end.recv(1), "the other side is gone"

@@ -301,11 +301,14 @@ import os, sys, threading
 from benchmarks import __main__ as child
 ours, theirs = os.pipe()
 threads = threading.active_count()
-child._wait_ahead(theirs)
+child._wait_ahead(theirs, compiles=sys.argv[1:] == ["compiles"])
 import torch
 assert os.environ["TRITON_CACHE_DIR"] == "/kept"
 assert b'"phase":"build"' in os.read(ours, 1000)
 assert "benchmarks.measure.session" in sys.modules and "torch._dynamo" in sys.modules
+assert ("torch._inductor.compile_fx" in sys.modules) == (sys.argv[1:] == ["compiles"])
+with open(f"/proc/self/task/{os.getpid()}/children") as children:
+    assert not children.read().split(), "a compiler's processes would disturb what is measured"
 assert not torch.cuda.is_initialized()
 assert threading.active_count() == threads
 held = [os.readlink(f"/proc/self/fd/{one}") for one in os.listdir("/proc/self/fd")
@@ -314,5 +317,13 @@ assert not [one for one in held if one.startswith("/dev/nvidia")], held
 """
 
 
-def test_what_waits_has_loaded_torch_and_touched_no_device():
-    subprocess.run([sys.executable, "-c", LOADED], input=TAKEN, timeout=120, check=True)
+@pytest.mark.parametrize("more", [[], ["compiles"]])
+def test_what_waits_has_loaded_torch_and_touched_no_device(more):
+    subprocess.run([sys.executable, "-c", LOADED, *more], input=TAKEN, timeout=120, check=True)
+
+
+def test_what_waits_for_a_pair_that_compiles_loads_the_compiler(bench):
+    bench.pair(axes={"compile": "default"})
+    bench.await_ready()
+    bench.pair(number=1, axes={"compile": "default"})
+    assert sorted(bench.sides()) == sorted([*FRESH, *AHEAD, "compiles", "compiles"])

@@ -130,6 +130,8 @@ class Task:
     a process that waits serves no other revision."""
     ahead: bool = False
     """Started before its job is known: `Child.take` gives it ``spec``. See `worker.ahead`."""
+    compiles: bool = False
+    """Its job compiles: started ahead, it loads the compiler too."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,7 @@ class Child:
                 else:
                     stdin = handed_over.enter_context(_document(task.spec, theirs))
                 self._process = subprocess.Popen(
-                    [*guard, *task.command, *(("--await", str(theirs)) if task.ahead else ())],
+                    [*guard, *task.command, *_ahead(task, theirs)],
                     stdin=stdin,
                     stdout=self._stdout.theirs,
                     stderr=self._stderr.theirs,
@@ -293,6 +295,12 @@ class Child:
             tell(self.last)
             return True
         return False
+
+
+def _ahead(task: Task, events: int) -> list[str]:
+    """Words that have a process load and wait, if it is started ahead."""
+    words = ["--await", str(events)] if task.ahead else []
+    return [*words, "--compiles"] if words and task.compiles else words
 
 
 def _document(spec: ProcessSpec | None, events: int) -> BinaryIO:
