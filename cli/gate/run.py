@@ -128,7 +128,7 @@ def _unwritable(output: Path, error: OSError) -> str:
     return f"{output} cannot be written: {error.strerror or error}."
 
 
-LOOK_S = 2.0
+LOOK_S = 1.0
 PATIENCE_S = 60.0
 """Longest absence of a service, as while it is restarted; also the latest that a decision may
 come."""
