@@ -14,7 +14,6 @@ the time ``at_s`` (on CLOCK_MONOTONIC) at which a job took it and variables of t
 from __future__ import annotations
 
 import argparse
-import atexit
 import gc
 import importlib
 import json
@@ -24,7 +23,6 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -40,24 +38,13 @@ LEAVE_S = 5.0
 
 def program() -> NoReturn:
     """Be the child process: stdout is the Result's alone, and the process ends once it is out."""
-    ended: list[int] = []
-    atexit.register(_skip_teardown, ended)  # the first that is registered runs last
     stdout = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a workload, or a library below it, prints goes where progress goes
     status = main(out=stdout)
-    ended.append(status)
     late = threading.Timer(LEAVE_S, os._exit, (status,))
     late.daemon = True
     late.start()
     sys.exit(status)
-
-
-def _skip_teardown(ended: Sequence[int]) -> None:
-    """End here, once `main` has: to free every module and object by itself takes a second."""
-    if ended:
-        with suppress(OSError):
-            sys.stderr.flush()
-        os._exit(ended[0])
 
 
 def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> int:
