@@ -2,10 +2,10 @@
 
 ``PYTHONPATH=.:tests python -m trials.gate.live FILE 'NAME KIND' ...`` runs one gate for each
 argument, such as ``nanogpt equal``, ``resnet50 planted`` or ``smoke equal``, and appends a line for
-each case of a gate and a line a pair to FILE. With ``planted`` the contender does one percent more
-work in each step, by its own code; its baseline has such buffers too, smaller ones. The gates of
-one kind of work share one baseline, and each has a contender of its own. The name of a suite gives
-one gate of all its cases.
+each case of a gate and a line a pair to FILE; the logs of service and workers lie beside it. With
+``planted`` the contender does one percent more work in each step, by its own code; its baseline has
+such buffers too, smaller ones. The gates of one kind of work share one baseline, and each has a
+contender of its own. The name of a suite gives one gate of all its cases.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -92,8 +93,12 @@ def main() -> None:
         settings = {"THROUGHLINE_WORKER_TARGET": f"{checkouts}/{{revision}}"}
         devices = enumerate(arguments.devices.split(","))
         workers = [["--name", f"gpu-{n}", "--device", device] for n, device in devices]
-        with service_and_workers(Path(folder), arguments.port, settings, workers):
-            run_gates(checkouts, arguments)
+        try:
+            with service_and_workers(Path(folder), arguments.port, settings, workers):
+                run_gates(checkouts, arguments)
+        finally:
+            for log in Path(folder).glob("*.log"):
+                shutil.copy(log, f"{arguments.file}-{log.name}")
 
 
 def run_gates(checkouts: Path, arguments: argparse.Namespace) -> None:
@@ -155,11 +160,11 @@ def gate(
     words += [SUBJECTS[name].option, SUBJECTS[name].words]
     words += ["--budget", options.budget, "--format", "json"]
     words += ["--no-duet"] if options.alone else []
-    from_s = time.monotonic()
+    from_s, began_at = time.monotonic(), datetime.now(UTC).isoformat()
     run = throughline(words, ROOT)
     took_s = time.monotonic() - from_s
     decision = json.loads(run.stdout)["decision"]
-    facts = {"gate": kind, "revisions": revisions}
+    facts = {"gate": kind, "revisions": revisions, "began_at": began_at}
     print(f"{name} {kind}: {decision['outcome']} after {took_s:.1f} s", flush=True)
     for case in decision["cases"]:
         print(f"  {case['case_key']}, {case['pairs']} pairs: {case['sentence']}", flush=True)
@@ -178,6 +183,7 @@ def gate(
         stored = get(f"{here(options.port)}/api/v1/results/{result_id}")
         result = Result.model_validate(stored["result"])
         named = {"name": _name(name, one["case_key"]), "what": "pair", "pair": one["pair"]}
+        named["attempt"] = one["attempt"]
         yield facts | named | _pair(result)
 
 
