@@ -112,7 +112,9 @@ def _least(evidence: Evidence) -> float:
 
 
 def _device(evidence: Evidence) -> Reason | None:
-    if any(name.startswith("time_") for name in evidence):
+    """What the loader does not take is the device's work, unless a profile or a queue that ran dry
+    says otherwise."""
+    if any(name.startswith("time_") for name in evidence) or _queues(evidence):
         return None
     stall = max(0.0, evidence.get("input_stall", 0.0))
     return 1.0 - stall, f"the device's own work is {1.0 - stall:.0%} of the step"
@@ -163,7 +165,7 @@ _MOVES: tuple[tuple[str, str, tuple[Why, ...]], ...] = (
     ("precision", "fp8", (_PRODUCTS,)),
     ("layout", "channels_last", (_CONVOLVES, _device)),
     ("graphs", "on", (_queues,)),
-    ("compile", "default", (_POINTWISE, _TOO_SMALL, _device)),
+    ("compile", "default", (_POINTWISE, _TOO_SMALL, _queues, _device)),
     ("compile", "reduce-overhead", (_queues,)),
     ("compile", "max-autotune", (_PRODUCTS, _POINTWISE)),
     ("optimizer", "fused", (_UPDATES, _queues, _device)),

@@ -268,6 +268,16 @@ def test_a_host_that_a_full_queue_holds_back_needs_no_fewer_launches(
     assert "queue" in suggest(CASE, verdict.model_copy(update={"evidence": dry}), GPU)[0].sentence
 
 
+def test_without_a_profile_a_device_that_waits_for_the_host_has_no_work_of_its_own() -> None:
+    shares = {"enqueue": 0.8, "drained": 0.9, "input_stall": 0.03}
+    verdict = Verdict(
+        bottleneck=Bottleneck.OVERHEAD, confidence="high", sentence="Late.", evidence=shares
+    )
+    told = [one.sentence for one in suggest(CASE, verdict, GPU)]
+    assert told, "a compiler launches fewer kernels"
+    assert all("80% of the step is what the host needs" in one for one in told), told
+
+
 def test_without_a_verdict_nothing_is_suggested() -> None:
     unknown = COMPUTE.model_copy(update={"bottleneck": Bottleneck.UNKNOWN})
     assert suggest(CASE, unknown, GPU) == ()
