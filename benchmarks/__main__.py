@@ -5,9 +5,9 @@ Progress goes to stderr; the last line of stdout is the Result as JSON. Exit sta
 there is such a line, whatever became of the measurement; 2 says that the request is wrong, 69 that
 the device cannot be used.
 
-With ``--await FD`` it first loads all that any case needs, with ``--compiles`` the compiler too,
-and writes an `Event` to the descriptor when it begins to; then it waits for a line of JSON, with
-the time ``at_s`` (on CLOCK_MONOTONIC) at which a job took it and variables of the
+With ``--await FD`` it first loads what every case needs, with ``--compiles`` also the compiler, and
+writes an `Event` to the descriptor when it begins to; then it waits for a line of JSON, with the
+time ``at_s`` (on CLOCK_MONOTONIC) at which a job took it and variables of the
 ``environment``, and for the `ProcessSpec`. Until then it touches no device.
 """
 
@@ -106,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _wait_ahead(events: int, *, compiles: bool) -> float:
-    """Load what the case needs and wait for a job; return how long the job then waited, in s.
+    """Load torch and wait for a job; return how long the job then waited, in s.
 
     The job's first line also names the folders for what it compiles.
     """
@@ -144,11 +144,8 @@ def _from_options(options: argparse.Namespace) -> contracts.ProcessSpec:
 
 
 def _load(compiler: str = "torch._dynamo") -> None:
-    """Import torch and what measures; seconds, which a mistyped name need not wait for.
-
-    The first optimizer imports ``torch._dynamo``, compiled or not: seconds that are none of a first
-    step's.
-    """
+    """Import torch, ``compiler`` and what measures; seconds, which a mistyped name need not wait
+    for."""
     # Threads that spin at a barrier take a shared machine's cores from the threads they wait for:
     # on two busy cores a step took five times as long. OpenMP reads this when torch loads it.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -156,6 +153,7 @@ def _load(compiler: str = "torch._dynamo") -> None:
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     gc.disable()  # collections during the imports took a quarter of their time
     importlib.import_module("benchmarks.measure.session")
+    # The first optimizer imports torch._dynamo, compiled or not: none of a first step's seconds.
     importlib.import_module(compiler)
     gc.enable()
 

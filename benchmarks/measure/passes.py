@@ -46,9 +46,9 @@ TAIL = 0.02
 """Relative difference of mean and median step above which a few slow steps carry much time."""
 REFILL_STEPS = 3
 """Untimed steps before a pass, at least."""
-SIDE_WARM_STEPS, SIDE_WARM_S = 5, 2.0
-"""Length of the warm-up of a pair's side, in steps, and in s where its steps are long; a round of
-the loader's processes is part of it. The first turn, which does not count, goes on with it."""
+SIDE_WARM_STEPS = 5
+"""Steps of the warm-up of a pair's side, at least; the first turn, which does not count, goes on
+with it."""
 QUEUES = 3
 """A FULL window holds at least so many loader queues, or filling the queue weighs too much."""
 _NO_CLOCK = sm_clock.NoClock()
@@ -162,8 +162,9 @@ class Passes:
             self._reporter.tell("ready", 0.1)
         baton.meet()
         # The other side does the same meanwhile, so nothing here could tell what is steady.
-        warmed_up = after(max(SIDE_WARM_STEPS, self._workers), SIDE_WARM_S)
-        with self._from_the_start(batches, seed, self.watched("warmup", warmed_up)):
+        with self._from_the_start(batches, seed, self._steps_of_side) as warm:
+            self.startup["reset"] -= warm.wall_s
+            self.startup["warmup"] = warm.wall_s
             conditions.reset_peak(self._device)
             scale, retries = self._trainer.scale, conditions.allocator_retries(self._device)
             self._reporter.tell("ready", _SPANS["warmup"][1])
@@ -187,17 +188,18 @@ class Passes:
         peak_b, _ = conditions.peak_memory(self._device)
         return Side(tuple(turns), peak_b, tuple(self._flags))
 
+    @property
+    def _steps_of_side(self) -> int:
+        """Steps that warm a side up: a gradient scaler looks for its scale in them."""
+        searches = self._trainer.recipe.scale_gradients
+        return self.protocol.warmup_min_steps if searches else SIDE_WARM_STEPS
+
     @contextmanager
     def _from_the_start(
-        self,
-        batches: Iterator[Sequence[Tensor]],
-        seed: int,
-        enough: Callable[[loop.StepTimes], bool] | None = None,
-    ) -> Iterator[None]:
-        """Go back to the initial weights and let the loader find its own rate again.
-
-        ``enough`` ends these steps; by default one round of the loader's processes does.
-        """
+        self, batches: Iterator[Sequence[Tensor]], seed: int, steps: int = REFILL_STEPS
+    ) -> Iterator[loop.TimedPass]:
+        """Go back to the initial weights and let the loader find its own rate again, in as many
+        ``steps`` or in a round of its processes; yields these steps."""
         from_s = time.perf_counter()
         with flags.collector(self._trainer.recipe):
             self._trainer.rewind(self.ranks.seed(seed, self._trainer.recipe.replicas))
@@ -205,10 +207,10 @@ class Passes:
             batch_source.empty_queue(self._trainer.recipe, batches)
             # A loader that keeps up has its queue again after one round of its processes; without
             # these steps the wait for that round would be taken for a stall.
-            refilled = enough or after(max(REFILL_STEPS, self._workers))
-            loop.run(self._trainer, batches, refilled)
+            refilled = self.watched("warmup", after(max(steps, self._workers)))
+            refill = loop.run(self._trainer, batches, refilled)
             self.startup["reset"] = time.perf_counter() - from_s
-            yield
+            yield refill
 
     def _warm_up(self, batches: Iterator[Sequence[Tensor]]) -> tuple[contracts.Warmup, float]:
         """Step until steady; returns how it went and the mean step time that it ended with."""
@@ -313,14 +315,9 @@ class Passes:
         return enough
 
 
-def after(steps: int, enough_s: float = math.inf) -> Callable[[loop.StepTimes], bool]:
-    """Say so after ``steps``, or after `REFILL_STEPS` that took ``enough_s``."""
-
-    def over(times: loop.StepTimes) -> bool:
-        done = len(times.step)
-        return done >= steps or (done >= REFILL_STEPS and math.fsum(times.step) >= enough_s)
-
-    return over
+def after(steps: int) -> Callable[[loop.StepTimes], bool]:
+    """Say so after ``steps``."""
+    return lambda times: len(times.step) >= steps
 
 
 def _doubts(timed: loop.TimedPass, cycle: int) -> list[str]:

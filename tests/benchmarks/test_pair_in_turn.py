@@ -268,7 +268,7 @@ def test_two_processes_measure_in_turn() -> None:
     spans = sorted((turn.window.start_s, turn.window.end_s) for turn in (*one.turns, *other.turns))
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
     ours = {"device", "model", "settings", "trainer"}
-    ours |= {"first_batch", "first_step", "reset"}
+    ours |= {"first_batch", "first_step", "warmup", "reset"}
     assert [set(side.startup) - ours for side in (one, other)] == list(STARTED.values())
     assert set(one.startup) & set(other.startup) == ours
     assert {sample.metric for sample in one.samples} == {"throughput", "step_time", "peak_memory"}

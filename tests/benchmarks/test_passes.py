@@ -1,16 +1,20 @@
 """What a loader can sustain is what FULL reports, from both sides."""
 
+import contextlib
+import itertools
 import time
 from dataclasses import replace
+from typing import cast
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from benchmarks.contracts import Pass, Protocol, Replicate
-from benchmarks.measure.loop import StepTimes
-from benchmarks.measure.passes import Passes, after
+from benchmarks.contracts import DuetSide, Pass, Protocol, Replicate
+from benchmarks.measure import passes
+from benchmarks.measure.in_turn import Baton
+from benchmarks.measure.passes import Passes
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
@@ -89,11 +93,47 @@ def test_updates_that_a_scaler_discards_are_told_of_both_passes(scaled: bool) ->
     assert ("full.loss_not_finite" in replicate.flags) is not scaled
 
 
-@pytest.mark.parametrize(("step_s", "steps"), [(0.01, 10), (0.4, 5), (1.5, 3)])
-def test_long_steps_are_warm_after_fewer(step_s: float, steps: int) -> None:
-    over = after(10, enough_s=2.0)
-    ended = (done for done in range(1, 100) if over(StepTimes(step=[step_s] * done)))
-    assert next(ended) == steps
+class AlwaysMine:
+    """The baton of a side whose other side is as far as it is."""
+
+    busy_while_waiting = False
+
+    def meet(self) -> None:
+        """Wait for nobody."""
+
+    def alone(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+
+@pytest.mark.parametrize(("scaled", "least"), [(False, 5), (True, 10)])
+def test_a_side_of_a_pair_goes_back_to_its_first_weights_and_warms_up_from_there(
+    monkeypatch: pytest.MonkeyPatch, scaled: bool, least: int
+) -> None:
+    done: list[str] = []
+
+    def noting(owner: object, name: str) -> None:
+        call = getattr(owner, name)
+
+        def noted(*given: object) -> object:
+            done.append(name)
+            return call(*given)
+
+        monkeypatch.setattr(owner, name, noted)
+
+    trainer = Trainer(replace(recipe(0.0, 0), scale_gradients=scaled), torch.device("cpu"))
+    noting(trainer, "step")
+    noting(trainer, "rewind")
+    noting(passes.conditions, "reset_peak")
+    monkeypatch.setattr(passes, "run_turns", lambda *_: (done.append("turns") or [], 0.0))
+    side = DuetSide(socket_fd=0, first=True, turns=5, turn_s=0.1)
+    with Reporter(None, "test") as reporter:
+        measured = Passes(trainer, BRIEF, reporter, "")
+        measured.side(0, cast(Baton, AlwaysMine()), side)
+    phases = [(name, len(list(times))) for name, times in itertools.groupby(done)]
+    assert [name for name, _ in phases] == ["step", "rewind", "step", "reset_peak", "turns"]
+    assert phases[0][1] == 1
+    assert phases[2][1] >= least
+    assert measured.startup["warmup"] > measured.startup["reset"] >= 0.0
 
 
 @pytest.mark.slow

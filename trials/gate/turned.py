@@ -1,9 +1,10 @@
 """What recorded pairs say, as measured and at one clock, and what gates made of them would answer.
 
 ``PYTHONPATH=.:tests python -m trials.gate.turned FILE ...`` reads rows of `trials.gate.live` and
-prints two tables. A replayed gate draws its pairs from the recorded ones of a case with
-replacement. With a planted slowdown, each step of the contender takes one percent longer. In the
-last column each gate knows the noise of the twenty before it.
+prints three tables, with ``--turns 5`` of the first five windows of each side. A replayed gate
+draws its pairs from the recorded ones of a case with replacement. With a planted slowdown, each
+step of the contender takes one percent longer. In the last column each gate knows the noise of the
+twenty before it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="+", type=Path)
-    rows = list(_rows(parser.parse_args().files))
+    parser.add_argument("--turns", type=int, help="windows of each side that are taken")
+    arguments = parser.parse_args()
+    rows = [_cut(row, arguments.turns) for row in _rows(arguments.files)]
     print(_heading("case", "code", "gate: pairs, s, answer"))
     for row in rows:
         if row["what"] == "gate":
@@ -65,6 +68,12 @@ def main() -> None:
 def _rows(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
     for file in files:
         yield from map(json.loads, file.read_text(encoding="utf-8").splitlines())
+
+
+def _cut(row: Mapping[str, Any], turns: int | None) -> dict[str, Any]:
+    """``row`` with the first ``turns`` windows of each side."""
+    of_turns = {f"{side}_{what}" for side in ("baseline", "contender") for what in ("s", "hz")}
+    return {name: value[:turns] if name in of_turns else value for name, value in row.items()}
 
 
 def _good(row: Mapping[str, Any]) -> bool:

@@ -27,8 +27,8 @@ FAR = 3.0
 MOST_FREEDOM = 5.0
 """Degrees of freedom with which earlier gates count at most, however many they are.
 
-Noise of today may be twice that of earlier gates. With five, 0.1 to 0.3 % of gates of equal code
-then find a regression, where 0.5 % are permitted; with ten 0.2 to 0.8 %, with twenty 0.7 to 1.6 %
+Noise of today may be twice that of earlier gates. With five, 0.1 to 0.4 % of gates of equal code
+then find a regression, where 0.5 % are permitted; with ten 0.2 to 0.8 %, with twenty 0.7 to 1.7 %
 (20,000 simulated gates each, noise of 0.18 and 0.27 %)."""
 
 

@@ -9,13 +9,14 @@ cannot show anything at a small error anyway. Each look's interval may miss the 
 probability that it spends, so all of them together miss it with at most the sum; the answer is
 their intersection, which no further pair can widen.
 
-Where earlier gates tell how a case's pairs vary (`noise`), their variance counts beside that of the
-pairs at hand. The first looks have more degrees of freedom then and shares grow with
-``n - min_pairs + 1``, so three pairs decide what otherwise takes five.
-
 This is exact for independent normal differences and needs no table and no simulation. Two
 processes of the same code differ symmetrically whatever their distribution, and heavy tails make
 Student's interval wider than it had to be, not narrower.
+
+Where earlier gates tell how a case's pairs vary (`noise`), their variance counts beside that of the
+pairs at hand, unless the pairs vary surely more. The first looks have more degrees of freedom then,
+and shares grow with ``n - min_pairs + 1``. What a noise of another day does to the errors stands in
+benchmarks/results/gate.
 
 A single outlier among the processes would only widen Student's interval. So from six pairs on a
 quarter of each look's error is spent on Yuen's interval, which sets the highest and the lowest
@@ -30,7 +31,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
+from scipy.special import fdtri, stdtrit
 
 from service.analysis.gate.noise import FLOOR, PairNoise
 
@@ -40,7 +41,9 @@ UNKNOWN_NOISE, KNOWN_NOISE = 2, 1
 """Powers of a look's place by which the shares of the error grow.
 
 Where pairs differ by 0.27 %, as earlier gates told, equal code takes 3.4 pairs and 1 % more work
-3.8; with squares 4.1 and 4.4 (20,000 simulated gates each)."""
+3.8; with squares 4.1 and 4.4 (20,000 simulated gates each, five degrees of freedom)."""
+REFUTED = 0.95
+"""Quantile of the ratio of variances beyond which the pairs refute the noise that was known."""
 TRIMMED_FROM = 6
 """Pairs from which on the highest and the lowest may be set aside: four remain."""
 TRIMMED_SHARE = 0.25
@@ -148,17 +151,20 @@ def students_half(
 ) -> float:
     """Half of Student's interval around the mean of ``count`` pairs that deviate by so much."""
     spread, freedom = _moderated(np.array([deviation]), count - 1, prior)
-    return float(stdtrit(freedom, 1 - error / 2)) * float(spread[0]) / math.sqrt(count)
+    return float(stdtrit(freedom[0], 1 - error / 2) * spread[0]) / math.sqrt(count)
 
 
-def _moderated(deviations: Values, freedom: int, prior: PairNoise | None) -> tuple[Values, float]:
-    """Pool variances of pairs with that of earlier gates; returns deviations and freedom."""
-    own = np.maximum(deviations, FLOOR)
+def _moderated(deviations: Values, freedom: int, prior: PairNoise | None) -> tuple[Values, Values]:
+    """Pool variances of pairs with that of earlier gates, if the pairs do not refute it; returns
+    deviations and degrees of freedom."""
+    own, alone = np.maximum(deviations, FLOOR), np.full(len(deviations), float(freedom))
     if prior is None:
-        return own, freedom
-    known = prior.freedom * max(prior.deviation, FLOOR) ** 2
+        return own, alone
+    known = max(prior.deviation, FLOOR)
     both = freedom + prior.freedom
-    return np.sqrt((known + freedom * own**2) / both), both
+    pooled = np.sqrt((prior.freedom * known**2 + freedom * own**2) / both)
+    refuted = (own / known) ** 2 > fdtri(freedom, prior.freedom, REFUTED)
+    return np.where(refuted, own, pooled), np.where(refuted, alone, both)
 
 
 def _shares(min_pairs: int, max_pairs: int, prior: PairNoise | None) -> list[float]:
@@ -199,6 +205,8 @@ def _trimmed(values: Values, error: float) -> tuple[Values, Values]:
     return _around(kept.mean(axis=1), spread, left - 1, error)
 
 
-def _around(middle: Values, spread: Values, freedom: float, error: float) -> tuple[Values, Values]:
-    half = float(stdtrit(freedom, 1 - error / 2)) * spread
+def _around(
+    middle: Values, spread: Values, freedom: Values | float, error: float
+) -> tuple[Values, Values]:
+    half = np.asarray(stdtrit(freedom, 1 - error / 2), float) * spread
     return middle - half, middle + half

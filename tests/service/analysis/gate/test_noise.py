@@ -69,6 +69,17 @@ def test_no_more_regressions_are_found_in_equal_code_also_at_twice_the_noise(tim
     assert found.mean() <= may + 4 * math.sqrt(may * (1 - may) / gates)
 
 
+@pytest.mark.parametrize("times", [20.0, 100.0])
+def test_a_noise_that_the_pairs_refute_decides_next_to_nothing(times: float) -> None:
+    """A host whose pairs vary twenty times as much: pooled, 5 % of the gates would fail."""
+    pairs = np.random.default_rng(6).normal(0.0, times * USUAL.deviation, (10_000, 12))
+    looks = intervals(pairs, error=POLICY.false_alarm, prior=USUAL.prior, **FEW)
+    found = np.zeros(len(pairs), bool)
+    for _, high, agree in looks:
+        found |= agree & (high < 0)
+    assert found.mean() < 0.01
+
+
 def test_most_gates_of_the_usual_noise_need_three_pairs() -> None:
     pairs = np.random.default_rng(4).normal(0.0, USUAL.deviation, (2_000, 12))
     low, high, _ = next(intervals(pairs, error=POLICY.false_pass, prior=USUAL.prior, **FEW))
