@@ -65,6 +65,12 @@ class Crew:
         with suppress(ProcessLookupError):
             os.kill(self.pids[name], number)
 
+    def kill(self, name: str) -> None:
+        """Kill a worker, and wait for its end: a new one of its name needs its folder."""
+        self.send(name, signal.SIGKILL)
+        while Path(f"/proc/{self.pids[name]}").exists():
+            time.sleep(0.001)
+
     def holds(self, name: str) -> bool:
         """Whether a worker has written down that it has a job."""
         try:

@@ -167,7 +167,7 @@ class Trial:
         elif victim == "network":
             self._proxy.trouble = Trouble(cut=1.0)
         elif victim == "worker":
-            self._crew.send(NAME, signal.SIGKILL)
+            self._crew.kill(NAME)
             self._crew.start(NAME)
         elif victim == "lead":
             ranks[0].parent().kill()
