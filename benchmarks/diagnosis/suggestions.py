@@ -112,8 +112,8 @@ def _least(evidence: Evidence) -> float:
 
 
 def _device(evidence: Evidence) -> Reason | None:
-    """What the loader does not take is the device's work, unless a profile or a queue that ran dry
-    says otherwise."""
+    """Take the step without the loader for the device's work, unless a profile or a queue that ran
+    dry says otherwise."""
     if any(name.startswith("time_") for name in evidence) or _queues(evidence):
         return None
     stall = max(0.0, evidence.get("input_stall", 0.0))

@@ -1,5 +1,5 @@
-"""How gates that know their noise decide when today's noise is another: ``python -m
-trials.gate.known_noise`` prints a table.
+"""Gates that know the noise of earlier ones, on days with another noise: ``python -m
+trials.gate.known_noise`` prints how they decide.
 
 Pairs are normal. Earlier gates told a deviation of 0.2 % with as many degrees of freedom as count;
 today's is so many times as large. A gate has one case and the default policy.
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def decided(gates: npt.NDArray[np.float64], prior: PairNoise | None) -> Decided:
-    """How many gates end how; a row has the log ratios of one gate's pairs, + is better."""
+    """Decide gates; a row has the log ratios of one gate's pairs, + is better."""
     limit = POLICY.rule_of("one").limits[0].allowed
     pairs = np.full(len(gates), POLICY.max_pairs)
     worse, same = np.zeros(len(gates), bool), np.zeros(len(gates), bool)
