@@ -51,6 +51,8 @@ SIDE_WARM_STEPS = 5
 with it."""
 QUEUES = 3
 """A FULL window holds at least so many loader queues, or filling the queue weighs too much."""
+Enough = Callable[[loop.StepTimes], bool]
+"""Says after each step whether the steps so far are enough."""
 _NO_CLOCK = sm_clock.NoClock()
 _SPANS = {"warmup": (0.2, 0.4), "full": (0.4, 0.7), "synth": (0.7, 1.0)}
 """Share of a replicate's progress that each phase covers."""
@@ -162,7 +164,8 @@ class Passes:
             self._reporter.tell("ready", 0.1)
         baton.meet()
         # The other side does the same meanwhile, so nothing here could tell what is steady.
-        with self._from_the_start(batches, seed, self._steps_of_side) as warm:
+        warmed_up = self.watched("warmup", after(max(self._steps_of_side, self._workers)))
+        with self._from_the_start(batches, seed, warmed_up) as warm:
             self.startup["reset"] -= warm.wall_s
             self.startup["warmup"] = warm.wall_s
             conditions.reset_peak(self._device)
@@ -196,10 +199,10 @@ class Passes:
 
     @contextmanager
     def _from_the_start(
-        self, batches: Iterator[Sequence[Tensor]], seed: int, steps: int = REFILL_STEPS
+        self, batches: Iterator[Sequence[Tensor]], seed: int, enough: Enough
     ) -> Iterator[loop.TimedPass]:
-        """Go back to the initial weights and let the loader find its own rate again, in as many
-        ``steps`` or in a round of its processes; yields these steps."""
+        """Go back to the initial weights and let the loader find its own rate again, until
+        ``enough``, a round of its processes at least; yields these steps."""
         from_s = time.perf_counter()
         with flags.collector(self._trainer.recipe):
             self._trainer.rewind(self.ranks.seed(seed, self._trainer.recipe.replicas))
@@ -207,8 +210,7 @@ class Passes:
             batch_source.empty_queue(self._trainer.recipe, batches)
             # A loader that keeps up has its queue again after one round of its processes; without
             # these steps the wait for that round would be taken for a stall.
-            refilled = self.watched("warmup", after(max(steps, self._workers)))
-            refill = loop.run(self._trainer, batches, refilled)
+            refill = loop.run(self._trainer, batches, enough)
             self.startup["reset"] = time.perf_counter() - from_s
             yield refill
 
@@ -261,7 +263,8 @@ class Passes:
         # Blocks of whole rounds: loader processes that started together deliver together.
         rule = StopRule(protocol, block_length(step_s, protocol, self._workers, self._cycle))
         scale = self._trainer.scale
-        with self._from_the_start(batches, seed):
+        refilled = after(max(REFILL_STEPS, self._workers))
+        with self._from_the_start(batches, seed, refilled):
             timed = self._run(batches, "full", rule, rule.block_steps, self._clock)
         return self._summary("full", timed, rule, scale)
 
@@ -283,7 +286,7 @@ class Passes:
         self,
         feed: Iterator[Sequence[Tensor]],
         phase: str,
-        rule: Callable[[loop.StepTimes], bool],
+        rule: Enough,
         block_steps: int,
         clock: sm_clock.SpanClock = _NO_CLOCK,
     ) -> loop.TimedPass:
@@ -299,9 +302,7 @@ class Passes:
         queued = self._device.type == "cuda"
         return summarise(timed, self.items_per_step, rule, queued=queued, cycle=self._cycle)
 
-    def watched(
-        self, phase: str, rule: Callable[[loop.StepTimes], bool]
-    ) -> Callable[[loop.StepTimes], bool]:
+    def watched(self, phase: str, rule: Enough) -> Enough:
         """``rule``, with progress told on the way."""
         start, end = _SPANS[phase]
 
@@ -315,7 +316,7 @@ class Passes:
         return enough
 
 
-def after(steps: int) -> Callable[[loop.StepTimes], bool]:
+def after(steps: int) -> Enough:
     """Say so after ``steps``."""
     return lambda times: len(times.step) >= steps
 

@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import time
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import torch
@@ -91,6 +91,20 @@ def test_updates_that_a_scaler_discards_are_told_of_both_passes(scaled: bool) ->
     flags = {"full.updates_discarded", "synth.updates_discarded"}
     assert flags & set(replicate.flags) == (flags if scaled else set())
     assert ("full.loss_not_finite" in replicate.flags) is not scaled
+
+
+def test_progress_never_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares: list[float] = []
+    told = Reporter.tell
+
+    def noted(reporter: Reporter, phase: str, share: float, *more: Any) -> None:
+        shares.append(share)
+        told(reporter, phase, share, *more)
+
+    monkeypatch.setattr(Reporter, "tell", noted)
+    replicate_of(recipe(0.0, 0), SHORTER)
+    assert shares == sorted(shares)
+    assert len(set(shares)) > 3
 
 
 class AlwaysMine:
