@@ -112,7 +112,7 @@ def _wait_ahead(events: int, *, compiles: bool) -> float:
     """
     began = contracts.Event(at_s=time.monotonic(), progress=contracts.Progress(phase="build"))
     os.write(events, began.model_dump_json().encode() + b"\n")
-    _load("torch._inductor.compile_fx" if compiles else "torch._dynamo")
+    _load(*(["torch._inductor.compile_fx"] if compiles else []))
     line = sys.stdin.buffer.readline()  # empty once the worker is gone; then there is no job either
     gone: dict[str, Any] = {"at_s": math.inf, "environment": {}}
     taken: dict[str, Any] = json.loads(line) if line else gone
@@ -143,18 +143,17 @@ def _from_options(options: argparse.Namespace) -> contracts.ProcessSpec:
     )
 
 
-def _load(compiler: str = "torch._dynamo") -> None:
-    """Import torch, ``compiler`` and what measures; seconds, which a mistyped name need not wait
-    for."""
+def _load(*more: str) -> None:
+    """Import torch, what measures, and ``more``: seconds that a mistyped name need not wait for."""
     # Threads that spin at a barrier take a shared machine's cores from the threads they wait for:
     # on two busy cores a step took five times as long. OpenMP reads this when torch loads it.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # Above all levels: else torch's profiler writes "USDT:" lines, which look like trouble.
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     gc.disable()  # collections during the imports took a quarter of their time
-    importlib.import_module("benchmarks.measure.session")
     # The first optimizer imports torch._dynamo, compiled or not: none of a first step's seconds.
-    importlib.import_module(compiler)
+    for name in ("benchmarks.measure.session", "torch._dynamo", *more):
+        importlib.import_module(name)
     gc.enable()
 
 

@@ -150,7 +150,6 @@ class Pairs:
         self, sides: Sequence[Launch], duet: contracts.Duet, ends: Mapping[str, int]
     ) -> list[Task]:
         tasks = []
-        compiles = sides[0].spec.case.axes.get("compile", "off") != "off"
         for place, (side, other) in enumerate(zip(sides, sides[::-1], strict=True)):
             part = contracts.DuetSide(
                 socket_fd=ends[side.folder.name],
@@ -159,6 +158,7 @@ class Pairs:
                 turn_s=duet.turn_s,
             )
             task = self._alone.task(side, part)
+            compiles = side.spec.case.is_compiled
             tasks.append(replace(task, hidden=(other.folder,), compiles=compiles))
         return tasks
 

@@ -32,6 +32,11 @@ class Case(Contract):
         return self.axes.get("parallel", "none") != "none"
 
     @property
+    def is_compiled(self) -> bool:
+        """Return True if a compiler writes its kernels."""
+        return self.axes.get("compile", "off") != "off"
+
+    @property
     def key(self) -> str:
         """One line that names the case, such as ``resnet50:full layout=channels_last``."""
         settings = "".join(f" {axis}={value}" for axis, value in sorted(self.axes.items()))

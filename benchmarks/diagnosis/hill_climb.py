@@ -180,8 +180,8 @@ def next_move(
 
 
 def _need_s(rungs: Sequence[Rung], best: Rung, move: suggestions.Move) -> float:
-    alike_to = suggestions.compiled(suggestions.with_move(best.case, move))
-    alike = [rung.took_s for rung in rungs if suggestions.compiled(rung.case) == alike_to]
+    alike_to = suggestions.with_move(best.case, move).is_compiled
+    alike = [rung.took_s for rung in rungs if rung.case.is_compiled == alike_to]
     need_s = median(alike or [rung.took_s for rung in rungs])
     return max(need_s, SLOW_S) if suggestions.is_slow(move) else need_s
 
@@ -243,4 +243,4 @@ def _spent(rungs: Sequence[Rung]) -> set[tuple[str, str]]:
 
 def _situation(rung: Rung) -> tuple[contracts.Bottleneck | None, str | None, bool]:
     limit = rung.verdict.bottleneck if rung.verdict else None
-    return limit, rung.case.axes.get("precision"), suggestions.compiled(rung.case)
+    return limit, rung.case.axes.get("precision"), rung.case.is_compiled

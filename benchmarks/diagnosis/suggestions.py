@@ -262,11 +262,6 @@ def is_slow(move: Move) -> bool:
     return (move.axis, move.value) in SLOW
 
 
-def compiled(case: Case) -> bool:
-    """Return True if a compiler writes the kernels of the case."""
-    return case.axes.get("compile", "off") != "off"
-
-
 def with_move(case: Case, move: Move) -> Case:
     """``case`` with the move made."""
     return catalog.normalise(
@@ -316,7 +311,7 @@ def _choices(case: Case, axis: str, value: str, evidence: Evidence, place: Place
 def _premature(case: Case, axis: str, value: str, place: Place) -> bool:
     """Return True if compiling, or a better value that can run there, should be tried first."""
     if (axis, value) in _ONLY_COMPILED:
-        return not compiled(case)
+        return not case.is_compiled
     better = _SECOND.get((axis, value))
     return better is not None and (
         case.axes.get(axis) == better or possible(case, axis, better, place)

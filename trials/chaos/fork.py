@@ -17,6 +17,9 @@ import orjson
 
 from trials.chaos.replica import environment
 
+KILLED_S = 10.0
+"""Longest wait for the end of a killed worker."""
+
 
 class Crew:
     """Forks workers, and knows which live."""
@@ -68,8 +71,7 @@ class Crew:
     def kill(self, name: str) -> None:
         """Kill a worker, and wait for its end: a new one of its name needs its folder."""
         self.send(name, signal.SIGKILL)
-        while Path(f"/proc/{self.pids[name]}").exists():
-            time.sleep(0.001)
+        _await_end(self.pids[name], time.monotonic() + KILLED_S)
 
     def holds(self, name: str) -> bool:
         """Whether a worker has written down that it has a job."""
@@ -85,5 +87,9 @@ class Crew:
             self.send(name, signal.SIGTERM)
         until_s = time.monotonic() + limit_s
         for pid in self.pids.values():
-            while time.monotonic() < until_s and Path(f"/proc/{pid}").exists():
-                time.sleep(0.02)
+            _await_end(pid, until_s)
+
+
+def _await_end(pid: int, until_s: float) -> None:
+    while time.monotonic() < until_s and Path(f"/proc/{pid}").exists():
+        time.sleep(0.02)

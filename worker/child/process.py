@@ -299,8 +299,9 @@ class Child:
 
 def _ahead(task: Task, events: int) -> list[str]:
     """Words that have a process load and wait, if it is started ahead."""
-    words = ["--await", str(events)] if task.ahead else []
-    return [*words, "--compiles"] if words and task.compiles else words
+    if not task.ahead:
+        return []
+    return ["--await", str(events), *(["--compiles"] if task.compiles else [])]
 
 
 def _document(spec: ProcessSpec | None, events: int) -> BinaryIO:
