@@ -374,7 +374,7 @@ def test_a_sentence_is_about_the_limit_that_was_broken_not_about_the_widest_inte
 
 def test_pairs_that_turn_midway_contradict_the_early_ones_and_a_few_late_ones_do_not() -> None:
     off = [difference - 0.3 for difference in QUIET]
-    [midway] = decided(record([*QUIET[:6], *off[:6]])).cases
+    [midway] = decided(record([*QUIET[:5], *off[:7]])).cases
     assert midway.verdict is CaseVerdict.UNCLEAR
     assert "earlier and later pairs disagree" in say(midway.sentence)
     [late] = decided(record([*QUIET, *off[:4]])).cases

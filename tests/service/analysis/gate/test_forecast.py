@@ -100,7 +100,7 @@ def test_a_quiet_case_is_told_its_pairs_its_time_and_its_chance() -> None:
     assert one.pairs is not None
     assert one.duration_s == pytest.approx(60 + 30 * (one.pairs - 1))
     assert say(one.sentence) == (
-        "Noise of 0.25 % between pairs; about 5 pairs (3 min 12 s); sees a 1 % change in 99 of "
+        "Noise of 0.25 % between pairs; about 5 pairs (2 min 56 s); sees a 1 % change in 99 of "
         "100 gates."
     )
 
@@ -111,7 +111,7 @@ def test_a_limit_out_of_reach_is_told_with_what_is_within() -> None:
     assert one.chance < 0.1
     assert say(one.sentence) == (
         "Noise of 1.8 % between pairs; 1 % is out of reach in 12 pairs (seen in 7 of 100 gates), "
-        "2.6 % is not."
+        "2.7 % is not."
     )
 
 
