@@ -163,8 +163,8 @@ _ALL = (
         (
             *_rungs("resnet50", _MODEST_LOADER | _DECODED, _BF16 | _FUSED),
             *_rungs("nanogpt", _MODEST_LOADER, _BF16 | _FUSED),
-            # In bf16 it waits for the host: its pairs differ by 6 to 12 %. In fp32 channels_last
-            # cuDNN takes 32 s to choose algorithms.
+            # The U-Net in bf16 waits for the host: its pairs differ by 6 to 12 %. In fp32 with
+            # channels_last, cuDNN takes 32 s to choose algorithms.
             *_rungs("unet", _MODEST_LOADER, _FUSED),
         ),
         FIRST_LOOK,

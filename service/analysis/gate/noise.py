@@ -1,9 +1,9 @@
 """The noise between a case's pairs that is known before a gate begins.
 
-Two degrees of freedom tell little of how pairs vary, so three pairs by themselves decide nothing.
-Earlier gates of the same case on such a device tell it better. Their pooled variance enters with
-some degrees of freedom of its own, beside that of the pairs at hand (the moderated t of Smyth,
-2004: exact where the variances of gates follow a scaled inverse chi-squared distribution).
+Two degrees of freedom tell little of how pairs vary, so three pairs by themselves decide quiet
+cases only. Earlier gates of the same case on such a device tell it better. Their pooled variance
+enters with some degrees of freedom of its own, beside that of the pairs at hand (the moderated t of
+Smyth, 2004: exact where the variances of gates follow a scaled inverse chi-squared distribution).
 """
 
 from __future__ import annotations

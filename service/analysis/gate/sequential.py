@@ -4,10 +4,10 @@ A pair is one fresh process of the baseline and one of the contender, right afte
 same device; its difference is the log of the ratio of what they measured. Student's interval over
 the differences would be wrong too often if one stops as soon as one likes what it says. Here the
 permitted error is split over the looks (alpha spending by the union bound): the look at ``n`` pairs
-spends a share that grows with ``n - min_pairs + 1``, because two or three degrees of freedom
-cannot show anything at a small error anyway. Each look's interval may miss the truth with the
-probability that it spends, so all of them together miss it with at most the sum; the answer is
-their intersection, which no further pair can widen.
+spends a share that grows with ``n - min_pairs + 1``, because two or three degrees of freedom show
+little at a small error. Each look's interval may miss the truth with the probability that it
+spends, so all of them together miss it with at most the sum; the answer is their intersection,
+which no further pair can widen.
 
 This is exact for independent normal differences and needs no table and no simulation. Two
 processes of the same code differ symmetrically whatever their distribution, and heavy tails make
@@ -164,8 +164,9 @@ def _moderated(deviations: Values, freedom: int, prior: PairNoise | None) -> tup
 def _shares(min_pairs: int, max_pairs: int) -> list[float]:
     """Shares of the error that the looks spend.
 
-    They grow linearly. Where nothing is known of a noise of 0.27 %, equal code takes 5.0 pairs and
-    1 % more work 5.8; growth by squares takes 5.5 and 6.2, and finds 3 % more at a noise of 0.6 %.
+    They grow linearly. With a noise of 0.27 % that no earlier gate told, equal code takes 5.0 pairs
+    and 1 % more work 5.8; with squares 5.5 and 6.2. With 0.6 %, 1 % more work is found in 90 % of
+    gates, with squares in 92 % (20,000 simulated gates each).
     """
     places = range(1, max_pairs - min_pairs + 2)
     return [place / sum(places) for place in places]
