@@ -1,7 +1,7 @@
 """What recorded pairs say, as measured and at one clock, and what gates made of them would answer.
 
 ``PYTHONPATH=.:tests python -m trials.gate.turned FILE ...`` reads rows of `trials.gate.live` and
-prints three tables, with ``--turns 5`` of the first five windows of each side. A replayed gate
+prints four tables, with ``--turns 5`` of the first five windows of each side. A replayed gate
 draws its pairs from the recorded ones of a case with replacement. With a planted slowdown, each
 step of the contender takes one percent longer. In the last column each gate knows the noise of the
 twenty before it.
@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from statistics import fmean, median, stdev
+from statistics import fmean, linear_regression, median, stdev
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from service.analysis.statement import Statement
 from service.schemas.gate import CaseFinding, CaseVerdict
 from service.schemas.policy import Policy
 
-GATES, SEED, FEWEST, EARLIER = 1_000, 7, 4, 20
+GATES, SEED, FEWEST, EARLIER, EQUAL = 1_000, 7, 4, 20, 10
 PLANTED = 0.01
 
 
@@ -60,6 +60,10 @@ def main() -> None:
     }
     for (name, code), group in by_case.items():
         print(f"| {name} | {code} | {len(group)} | {_spread(group)} |")
+    told = ("GPU", "case", "equal processes", "sd of time", "of clock", "slope", "of time adjusted")
+    print("\n" + _heading(*told))
+    for line in _processes(list(filter(_good, rows))):
+        print(line)
     print("\n" + _heading("replayed", "planted", "as measured", "at one clock", "noise known"))
     for line in _replayed(by_case):
         print(line)
@@ -97,6 +101,26 @@ def _spread(rows: Sequence[Mapping[str, Any]]) -> str:
         return f"{measured} | -"
     at_one = told.differences
     return f"{measured} | {fmean(at_one):+.2%}, {stdev(at_one):.2%}, {told.slope:.2f}"
+
+
+def _processes(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Spread of fresh processes of equal code on one GPU, and what their clocks leave of it: each
+    process is a mean over its windows, and the slope is fitted to these processes."""
+    of_gpu: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for row in rows:
+        for side in ("baseline", "contender") if row["gate"] == "equal" else ("baseline",):
+            if all(row[f"{side}_hz"]):
+                told = (fmean(map(math.log, row[f"{side}_{of}"])) for of in ("s", "hz"))
+                of_gpu.setdefault((row["gpu"], row["name"]), []).append((next(told), next(told)))
+    for (gpu, name), sides in of_gpu.items():
+        if len(sides) < EQUAL:
+            continue
+        times, clocks = zip(*sides, strict=True)
+        slope = linear_regression(clocks, times).slope
+        left = stdev(time - slope * clock for time, clock in sides)
+        adjusted = left * math.sqrt((len(sides) - 1) / (len(sides) - 2))
+        spreads = f"{stdev(times):.2%} | {stdev(clocks):.2%} | {slope:.2f} | {adjusted:.3%}"
+        yield f"| {gpu[:12]} | {name} | {len(sides)} | {spreads} |"
 
 
 def _replayed(by_case: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]) -> Iterator[str]:
