@@ -31,6 +31,7 @@ from benchmarks.catalog import catalog
 from benchmarks.catalog.catalog import Refused
 from benchmarks.catalog.metrics import sample
 from benchmarks.contracts import ProcessSpec, RankEvent, Result, Status
+from benchmarks.diagnosis.account import account
 from benchmarks.measure import hang
 from benchmarks.progress_bar import ProgressBar
 
@@ -108,11 +109,9 @@ def measured(spec: ProcessSpec, patience_s: float | None = None, silent_s: float
         silent_s: longest time without a sign of life of a rank.
 
     Raises:
-        Refused: it is a side of a duet, or there are fewer devices than ranks.
+        Refused: there are fewer devices than ranks.
         NoDevice: a rank cannot use its device.
     """
-    if spec.duet is not None:
-        raise Refused("The two sides of a pair cannot be measured in turn by several processes.")
     told: dict[str, Result] = {}
     with ExitStack() as bar:
         shown = bar.enter_context(ProgressBar(spec.case.key)) if spec.events_fd is None else None
@@ -144,7 +143,8 @@ class Part:
 
 
 def rounds(spec: ProcessSpec) -> Sequence[Part]:
-    """List what one launch measures: the gang, and one of its GPUs alone, without a wrapper.
+    """List what one launch measures: the gang, and, unless it is a side of a pair, one of its GPUs
+    alone, without a wrapper.
 
     For an account also the GPUs beside each other, each for itself, and ddp's ranks apart, without
     exchange. The order, and which GPU is alone, change with the seed, so with the replicate.
@@ -154,7 +154,7 @@ def rounds(spec: ProcessSpec) -> Sequence[Part]:
     """
     devices = _devices(spec)
     gang = Part(GANG, spec.case, devices)
-    if len(devices) == 1:
+    if len(devices) == 1 or spec.duet is not None:
         return (gang,)
     axes = catalog.axes()
     kept = {name: set_to for name, set_to in spec.case.axes.items() if axes[name].role != "devices"}
@@ -215,6 +215,8 @@ def _started(spec: ProcessSpec, leader: int, undo: ExitStack) -> _Rank:
     stdout = undo.enter_context(os.fdopen(os.memfd_create("result"), "w+b"))
     stdin = os.fdopen(os.memfd_create("spec"), "w+b")
     stdin.write(spec.document(theirs))
+    duet = spec.duet if spec.gang.rank == 0 else None
+    baton = () if duet is None else (duet.socket_fd,)
     stdin.seek(0)
     with stdin:
         process = subprocess.Popen(
@@ -222,7 +224,7 @@ def _started(spec: ProcessSpec, leader: int, undo: ExitStack) -> _Rank:
             stdin=stdin,
             stdout=stdout,
             env=_environment(spec.gang),
-            pass_fds=(theirs,),
+            pass_fds=(theirs, *baton),
             process_group=leader,
         )
     os.close(theirs)
@@ -405,22 +407,10 @@ def _finished(spec: ProcessSpec, told: Mapping[str, Result]) -> Result:
         flags.append(NOT_ALONE)
     update: dict[str, object] = {"flags": tuple(flags), "samples": tuple(samples)}
     if BESIDE in told and all(one.status is Status.OK for one in told.values()):
-        accounted = gang.replicates[0].model_copy(update={"account": _account(told)})
+        drawn_up = account(gang, told[SINGLE], told[BESIDE], told.get(APART))
+        accounted = gang.replicates[0].model_copy(update={"account": drawn_up})
         update["replicates"] = (accounted,)
     return gang.model_copy(update=update)
-
-
-def _account(told: Mapping[str, Result]) -> contracts.Account:
-    step_s = {name: one.batch_items / one.replicates[0].synth.rate for name, one in told.items()}
-    exchange_s = told[GANG].replicates[0].exchange_s
-    of_wrapper = APART in step_s and exchange_s is not None
-    return contracts.Account(
-        single_s=step_s[SINGLE],
-        neighbours_s=step_s[BESIDE] - step_s[SINGLE],
-        wrapper_s=step_s[APART] - step_s[BESIDE] if of_wrapper else None,
-        exchange_s=exchange_s if exchange_s is not None else step_s[GANG] - step_s[BESIDE],
-        gang_s=step_s[GANG],
-    )
 
 
 def _failed(spec: ProcessSpec, cause: _Failure, world: int) -> Result:

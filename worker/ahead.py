@@ -144,14 +144,15 @@ class Ahead:
         """As `begin`, while ``case`` is measured, if that cannot disturb it."""
         cpus = usable_cpus() - int(case.axes.get("workers", "0"))
         if self._station.room_beside and cpus >= ENOUGH_CPUS:
-            self.begin(tasks)
+            self.begin(case, tasks)
 
-    def begin(self, tasks: Tasks) -> None:
-        """Start what the next job will need; once in a job.
+    def begin(self, case: Case, tasks: Tasks) -> None:
+        """Start what the next job of ``case`` will need; once in a job.
 
+        The lead of a gang measures nothing, and its ranks load at once themselves: none is started.
         The kernel ends them with the thread that calls this: it has to be the one that runs jobs.
         """
-        if self._tried or not self._wanted():
+        if self._tried or case.is_of_gang or not self._wanted():
             return
         self._tried = True
         try:

@@ -126,17 +126,15 @@ class Alone:
     def _next_begins(self, launch: Launch) -> Callable[[], None]:
         """Return what starts the process of a next job of this revision, if it can disturb nothing.
 
-        A gang's ranks load at once themselves. Bytecode that is kept for a case is no use to the
-        next one.
+        Bytecode that is kept for a case is no use to the next one.
         """
-        case = launch.spec.case
-        if case.is_of_gang or bytecode.lost() is not None:
+        if bytecode.lost() is not None:
             return lambda: None
 
         def tasks(folder: Path, ends: Mapping[str, int]) -> list[Task]:  # noqa: ARG001
             return [self.task(replace(launch, folder=folder / _ALONE))]
 
-        return partial(self._ahead.begin_beside, case, tasks)
+        return partial(self._ahead.begin_beside, launch.spec.case, tasks)
 
     def task(
         self, launch: Launch, duet: DuetSide | None = None, trace_file: Path | None = None

@@ -63,7 +63,7 @@ class Pairs:
         beside = partial(self._ahead.begin_beside, launch.spec.case, following)
         results = self._in_turn(sides[turned], duet, beside)
         if told_in_turn(results):
-            self._ahead.begin(following)
+            self._ahead.begin(launch.spec.case, following)
         else:
             self._ahead.end()
             why = [result.reason or ", ".join(result.flags) for result in results]

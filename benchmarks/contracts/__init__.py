@@ -21,6 +21,7 @@ from benchmarks.contracts.efficiency import Efficiency, Use, Work
 from benchmarks.contracts.gang import (
     PEER_GONE,
     Account,
+    GangBlock,
     GangRank,
     GangTrace,
     RankTimes,
@@ -145,6 +146,7 @@ __all__ = [
     "Environment",
     "Event",
     "Flag",
+    "GangBlock",
     "GangRank",
     "GangTrace",
     "Head",

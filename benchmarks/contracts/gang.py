@@ -35,10 +35,26 @@ class RankTimes(values.Contract):
     """Waiting for its own loader."""
 
 
+class GangBlock(values.Contract):
+    """A block of a gang's steps, as the rank that took longest timed it."""
+
+    step_s: values.Seconds
+    """Mean of its steps."""
+    sm_clock_hz: values.Number | None = None
+    """Mean clock of that rank's device, as its SMs counted it."""
+    exchanges: values.Flag = True
+
+
 class Account(values.Contract):
-    """A step of one GPU alone and, part by part, what a gang adds to it; without input, in s."""
+    """A step of one GPU alone and, part by part, what a gang adds to it; without input, in s.
+
+    Each part but the first is told at the clock that the gang had.
+    """
 
     single_s: values.Seconds
+    clock_s: values.Number | None = None
+    """One GPU alone would take so much longer at the clock of the gang; None where SMs cannot be
+    asked, or time does not follow their clock."""
     neighbours_s: values.Number
     """The same on all GPUs at once, each for itself."""
     wrapper_s: values.Number | None = None
@@ -51,8 +67,8 @@ class Account(values.Contract):
     @property
     def residual_s(self) -> float:
         """The part of the gang's step that no other part explains."""
-        parts = self.single_s + self.neighbours_s + (self.wrapper_s or 0.0) + self.exchange_s
-        return self.gang_s - parts
+        parts = (self.clock_s, self.neighbours_s, self.wrapper_s, self.exchange_s)
+        return self.gang_s - self.single_s - sum(part or 0.0 for part in parts)
 
 
 class TracedRank(values.Contract):

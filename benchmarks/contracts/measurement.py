@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from benchmarks.contracts.compilation import Compilation
-from benchmarks.contracts.gang import Account, GangTrace, RankTimes
+from benchmarks.contracts.gang import Account, GangBlock, GangTrace, RankTimes
 from benchmarks.contracts.profile import Input, Phases, Profile
 from benchmarks.contracts.values import (
     Contract,
@@ -128,6 +128,8 @@ class Pass(Contract):
     work_trace: Trace
     ranks: tuple[RankTimes, ...] = Field(default=(), max_length=64)
     """Each rank's own; of a gang the times above are those of the slowest rank, block by block."""
+    blocks: tuple[GangBlock, ...] = Field(default=(), max_length=1_000)
+    """Those of a gang, of SYNTH if its account is asked for."""
 
 
 class Warmup(Contract):
@@ -175,7 +177,9 @@ class Replicate(Contract):
     compilation: Compilation | None = None
     """What the compiler did; None where nothing was compiled."""
     exchange_s: Number | None = None
-    """Seconds that exchange adds to a step of a gang, if its account is asked for."""
+    """Seconds that exchange adds to a step of a gang, as measured, if its account is asked for."""
+    exchange_blocks: tuple[GangBlock, ...] = Field(default=(), max_length=1_000)
+    """Blocks with and without exchange in turn, from which that is told."""
     account: Account | None = None
     """Account of a gang, if it is asked for."""
     gang_trace: GangTrace | None = None

@@ -3,6 +3,8 @@
 Both processes stay resident. The one whose turn it is runs; the other one waits at a socket, and
 its loader processes are stopped meanwhile. The sides alternate A B, B A, A B ..., so that a drift
 favours neither.
+
+A side may be a gang. Its rank 0 is at the socket, and the others wait for rank 0.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from torch import Tensor
 
 from benchmarks.contracts import DuetSide, Turn
 from benchmarks.measure import loop
+from benchmarks.measure.ranks import Solo
 from benchmarks.measure.sm_clock import SpanClock
 from benchmarks.measure.trainer import Trainer
 
@@ -47,8 +50,13 @@ class OtherSideGone(Exception):
 class Baton:
     """Passed between the two sides: only its holder uses the device."""
 
-    def __init__(self, side: DuetSide) -> None:
-        self._socket = socket.socket(fileno=side.socket_fd)
+    def __init__(
+        self, side: DuetSide, rank: int = 0, gather: Callable[[], None] = lambda: None
+    ) -> None:
+        """``gather`` waits for all ranks of this side, where there are several."""
+        self.side = side
+        self._socket = socket.socket(fileno=side.socket_fd) if rank == 0 else None
+        self._gather = gather
         self._first = side.first
         self._holding = side.first
         self._arrived: Counter[bytes] = Counter()
@@ -58,7 +66,8 @@ class Baton:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._socket.close()
+        if self._socket is not None:
+            self._socket.close()
 
     def meet(self) -> None:
         """Wait until the other side is as far as this one.
@@ -112,14 +121,16 @@ class Baton:
             self._send(_BATON)
 
     def _send(self, what: bytes) -> None:
+        self._gather()
         try:
-            self._socket.sendall(what)
+            if self._socket is not None:
+                self._socket.sendall(what)
         except OSError as error:
             raise OtherSideGone(GONE) from error
 
     def _await(self, what: bytes) -> None:
         """Take what the other side sent, in whichever order it came."""
-        while not self._arrived[what]:
+        while self._socket is not None and not self._arrived[what]:
             arrived = b""
             with suppress(OSError):
                 arrived = self._socket.recv(1)
@@ -127,6 +138,7 @@ class Baton:
                 raise OtherSideGone(GONE)
             self._arrived[arrived] += 1
         self._arrived[what] -= 1
+        self._gather()
 
 
 @dataclass
@@ -148,9 +160,11 @@ class WindowRule:
     _fastest_s: float = math.inf
     _counted_s: float = 0.0
     _waited_s: float = 0.0
+    _was_starved: bool = False
 
     def begin(self) -> int:
         """Begin a window; returns how many of its steps do not count. As many are queued ahead."""
+        self._was_starved = self._is_starved()
         self._counted_s = self._waited_s = 0.0
         self._lead = 1 if LONG_S <= self._fastest_s < math.inf else LEAD_STEPS
         return self._lead
@@ -165,20 +179,28 @@ class WindowRule:
         queued = min(done, self._lead)  # and counted, so that as many count as are finished now
         if self._counted_s + queued * self._fastest_s < self.turn_s:
             return False
-        starved = self._waited_s > STARVED * self._counted_s
-        return not (starved and self.loaders and done % self.loaders)
+        return not (self._is_starved() and done % self.loaders)
+
+    def steps(self) -> int:
+        """Return how many steps will do for the window that has begun, as the last one went."""
+        known = self._fastest_s < math.inf
+        steps = max(1, math.ceil(self.turn_s / self._fastest_s)) if known else 1
+        return math.ceil(steps / self.loaders) * self.loaders if self._was_starved else steps
 
     def learn(self, *step_s: float) -> None:
         """Note steps, such as those that were queued when a window ended."""
         self._fastest_s = min(self._fastest_s, *step_s)
+
+    def _is_starved(self) -> bool:
+        return self.loaders > 0 and self._waited_s > STARVED * self._counted_s
 
 
 def run_turns(
     trainer: Trainer,
     batches: Iterator[Sequence[Tensor]],
     baton: Baton,
-    side: DuetSide,
     clock: SpanClock,
+    ranks: Solo,
     tell: Callable[[int], None],
     rest: Callable[[], None] = lambda: None,
 ) -> tuple[list[Turn], float]:
@@ -187,16 +209,16 @@ def run_turns(
     Args:
         trainer: what steps; warm, and at its initial weights.
         batches: without end, from the loader.
-        baton: says when it is this side's turn.
-        side: how many turns, and how long.
+        baton: says when it is this side's turn, how many there are, and how long they are.
         clock: counts the device's cycles.
+        ranks: the others of this side; a turn is told by the one that took longest.
         tell: called with the number of the turn at each step.
         rest: called after each turn.
 
     Raises:
         OtherSideGone: the other side ended.
     """
-    turns: list[Turn] = []
+    side, turns = baton.side, list[Turn]()
     loss = math.nan
     rule, number = WindowRule(side.turn_s, len(multiprocessing.active_children())), 0
 
@@ -208,18 +230,36 @@ def run_turns(
     try:
         baton.meet()
         for number in baton.turns(LEAD_TURNS + side.turns):
-            lead = rule.begin()
+            lead = round(ranks.most(rule.begin()))
+            ends = _agreed(rule, enough, ranks)
             _signal_loader(signal.SIGCONT)
-            timed = loop.run(trainer, batches, enough, clock, lead, lead)
+            timed = loop.run(trainer, batches, ends, clock, lead, lead)
             _signal_loader(signal.SIGSTOP)
             rule.learn(*timed.times.step)
             rest()
             loss = timed.loss
             if number >= LEAD_TURNS:
-                turns.append(_turn(timed, lead))
+                told = ranks.of_all(_turn(timed, lead))
+                turns.append(max(told, key=lambda one: one.step_s))
     finally:
         _signal_loader(signal.SIGCONT)  # a process that is stopped cannot be ended in peace
     return turns, loss
+
+
+def _agreed(
+    rule: WindowRule, enough: Callable[[loop.StepTimes], bool], ranks: Solo
+) -> Callable[[loop.StepTimes], bool]:
+    """Return what ends a window. Ranks wait for each other in each step, so that all of them have
+    to make as many."""
+    if ranks.world == 1:
+        return enough
+    steps = round(ranks.most(rule.steps()))
+
+    def made(times: loop.StepTimes) -> bool:
+        enough(times)
+        return len(times.step) >= steps
+
+    return made
 
 
 def _turn(timed: loop.TimedPass, lead: int) -> Turn:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from benchmarks.contracts import RankTimes, Window
+from benchmarks.contracts import GangBlock, RankTimes, Window
 from benchmarks.cpus import pressure_s
 from benchmarks.measure import compilation
 from benchmarks.measure.sm_clock import NoClock, SpanClock
@@ -69,6 +69,8 @@ class TimedPass:
     """Seconds of the compiler meanwhile; None where nothing was compiled."""
     ranks: tuple[RankTimes, ...] = ()
     """Each rank's own, of a gang."""
+    blocks: tuple[GangBlock, ...] = ()
+    """Those of a gang."""
 
 
 @dataclass(slots=True)

@@ -34,7 +34,7 @@ from benchmarks.measure.estimate import StopRule, block_length, block_means, sum
 from benchmarks.measure.in_turn import LEAD_TURNS, Baton, run_turns
 from benchmarks.measure.profile import extra_passes as beside
 from benchmarks.measure.progress import Reporter
-from benchmarks.measure.ranks import Solo
+from benchmarks.measure.ranks import Solo, exchange_s
 from benchmarks.measure.timestamps import drain
 from benchmarks.measure.trainer import Trainer
 from benchmarks.measure.warmup import WarmupRule
@@ -117,11 +117,12 @@ class Passes:
         synth = self._synth(itertools.cycle(ring), seed)
         if compilation.graphs_skipped():
             self._flags.append("cudagraphs_skipped")
-        exchange_s = gang_trace = None
+        exchange: Sequence[contracts.GangBlock] = ()
+        gang_trace = None
         if self.protocol.account and recipe.parallel != "none" and self._trainer.exchanges:
             feed = itertools.cycle(ring)
             if recipe.parallel == "ddp":
-                exchange_s = self.ranks.exchange_s(self._trainer, feed, synth.block_steps)
+                exchange = self.ranks.exchange(self._trainer, feed, synth.block_steps, self._clock)
             self._reporter.tell("trace", 1.0)
             gang_trace = self.ranks.traced(self._trainer, feed)
         retries, compiled = conditions.allocator_retries(self._device), compilation.read()
@@ -139,7 +140,8 @@ class Passes:
             reserved_memory_b=round(reserved_b),
             allocator_retries=retries,
             compilation=compiled,
-            exchange_s=exchange_s,
+            exchange_s=exchange_s(exchange),
+            exchange_blocks=tuple(exchange),
             gang_trace=gang_trace,
             phases=also.phases,
             input=also.input,
@@ -153,7 +155,8 @@ class Passes:
         Raises:
             OtherSideGone: the other side ended before its time.
         """
-        batches: Iterator[Sequence[Tensor]] = batch_source.batches(self._trainer.recipe, seed)
+        rank = self.ranks.rank
+        batches: Iterator[Sequence[Tensor]] = batch_source.batches(self._trainer.recipe, seed, rank)
         first = self._first_batches(batches)
         # Libraries and compilers time their algorithms in the first step: beside another process
         # they would choose by chance. Both sides meet before and after, whatever their code does.
@@ -179,17 +182,19 @@ class Passes:
             def rest() -> None:  # the other side may take long
                 self._reporter.tell("ready", 0.4)
 
-            turns, loss = run_turns(self._trainer, batches, baton, side, self._clock, tell, rest)
+            turns, loss = run_turns(
+                self._trainer, batches, baton, self._clock, self.ranks, tell, rest
+            )
         if not math.isfinite(loss):
             self._flags.append(f"turns.{sanity.NOT_FINITE}")
         if sanity.lost(scale, self._trainer.scale, sum(turn.steps for turn in turns)):
             self._flags.append(f"turns.{sanity.DISCARDED}")
-        if conditions.allocator_retries(self._device) > retries:
+        if self.ranks.most(conditions.allocator_retries(self._device) - retries) > 0:
             self._flags.append(paired.SHORT_OF_MEMORY)
-        if baton.busy_while_waiting:
+        if self.ranks.most(baton.busy_while_waiting):
             self._flags.append(paired.BUSY_WHILE_WAITING)
         peak_b, _ = conditions.peak_memory(self._device)
-        return Side(tuple(turns), peak_b, tuple(self._flags))
+        return Side(tuple(turns), round(self.ranks.most(peak_b)), tuple(self._flags))
 
     @property
     def _steps_of_side(self) -> int:
@@ -280,7 +285,8 @@ class Passes:
             rule = StopRule(self.protocol, block)
             timed = self._run(ring, "synth", rule, block, self._clock)
         summary = self._summary("synth", timed, rule, scale)
-        return summary.model_copy(update={"host_s": host_s})
+        blocks = timed.blocks if self.protocol.account else ()
+        return summary.model_copy(update={"host_s": host_s, "blocks": blocks})
 
     def _run(
         self,

@@ -45,7 +45,7 @@ _LISTS = ("step", "stall", "copy", "work", "enqueue", "drained", "transfer")
 class Solo:
     """A process that measures by itself."""
 
-    rank = 0
+    rank, world = 0, 1
 
     def run(
         self,
@@ -58,14 +58,15 @@ class Solo:
         """As `loop.run`."""
         return loop.run(trainer, feed, enough, clock)
 
-    def exchange_s(
+    def exchange(
         self,
         trainer: Trainer,  # noqa: ARG002 - of a gang
         feed: Iterator[Sequence[Tensor]],  # noqa: ARG002
         block_steps: int,  # noqa: ARG002
-    ) -> float:
-        """Return the seconds that exchange adds to a step."""
-        return 0.0
+        clock: SpanClock,  # noqa: ARG002
+    ) -> Sequence[contracts.GangBlock]:
+        """Return blocks with and without exchange; none without ranks."""
+        return ()
 
     def traced(
         self,
@@ -77,7 +78,14 @@ class Solo:
 
     def most(self, value: float) -> float:
         """Return the largest of all ranks' values."""
-        return value
+        return max(self.of_all(value))
+
+    def of_all(self, value: T | None) -> list[T]:
+        """Return every rank's value that has one, by rank."""
+        return [] if value is None else [value]
+
+    def meet(self) -> None:
+        """Wait until all ranks are here."""
 
     def seed(self, seed: int, replicas: int) -> int:  # noqa: ARG002 - of a gang
         """Return the seed of what a step draws at random; ``replicas`` draw differently."""
@@ -87,6 +95,20 @@ class Solo:
         """Wait for all others, and part."""
 
 
+@dataclass(frozen=True)
+class _Counted:
+    """The steps of a block that count, on one rank."""
+
+    times: loop.StepTimes
+    wall_s: float
+    """Their length by the host's clock."""
+    sm_clock_hz: float | None
+
+    def block(self, *, exchanges: bool = True) -> contracts.GangBlock:
+        step_s = statistics.fmean(self.times.step)
+        return contracts.GangBlock(step_s=step_s, sm_clock_hz=self.sm_clock_hz, exchanges=exchanges)
+
+
 @dataclass
 class _Blocks:
     """The blocks so far: the slowest rank's times of each, and every rank's own means."""
@@ -94,13 +116,15 @@ class _Blocks:
     times: loop.StepTimes = field(default_factory=loop.StepTimes)
     wall_s: float = 0.0
     own: list[list[tuple[float, float]]] = field(default_factory=list)
+    told: list[contracts.GangBlock] = field(default_factory=list)
 
-    def take(self, block: Sequence[tuple[loop.StepTimes, float]]) -> loop.StepTimes:
+    def take(self, block: Sequence[_Counted]) -> loop.StepTimes:
         """Add a block, given as each rank timed it; return the times of the slowest rank."""
-        slowest, wall_s = max(block, key=lambda one: sum(one[0].step))
-        self.wall_s += wall_s
-        self.own.append([(sum(times.step), sum(times.stall)) for times, _ in block])
-        return slowest
+        slowest = _slowest(block)
+        self.wall_s += slowest.wall_s
+        self.own.append([(sum(one.times.step), sum(one.times.stall)) for one in block])
+        self.told.append(slowest.block())
+        return slowest.times
 
     def ranks(self) -> tuple[contracts.RankTimes, ...]:
         """Each rank's own times, means over all steps."""
@@ -121,7 +145,7 @@ class Gang(Solo):
         self, place: contracts.GangRank, device: torch.device, passed: Callable[[], None]
     ) -> None:
         """Wait for all ranks. ``passed`` counts the places where they meet."""
-        self.rank, self._world, self._passed = place.rank, place.world, passed
+        self.rank, self.world, self._passed = place.rank, place.world, passed
         own = device if device.type == "cuda" else None
         if own is None:  # together they have as many threads as one process would have
             torch.set_num_threads(max(1, torch.get_num_threads() // place.world))
@@ -147,12 +171,8 @@ class Gang(Solo):
         that of the rank that took longest."""
         blocks, timed, over = _Blocks(), [], False
         while not over:
-            drain(trainer.device)
-            self.meet()
-            timed.append(
-                loop.run(trainer, feed, _after(block_steps), clock, LEAD_STEPS, LEAD_STEPS)
-            )
-            slowest = blocks.take(self._of_all(_counted(timed[-1])))
+            timed.append(self._block(trainer, feed, block_steps, clock))
+            slowest = blocks.take(self.of_all(_counted(timed[-1])))
             for number in range(block_steps):
                 for name in _LISTS:
                     if values := getattr(slowest, name):
@@ -161,22 +181,32 @@ class Gang(Solo):
             over = self._as_rank_0(over)
         return self._joined(trainer, blocks, timed)
 
-    def exchange_s(
-        self, trainer: Trainer, feed: Iterator[Sequence[Tensor]], block_steps: int
-    ) -> float:
-        """Return the seconds that exchange adds to a step: blocks with and without it in turn."""
-        seconds = {True: 0.0, False: 0.0}
+    def exchange(
+        self,
+        trainer: Trainer,
+        feed: Iterator[Sequence[Tensor]],
+        block_steps: int,
+        clock: SpanClock,
+    ) -> Sequence[contracts.GangBlock]:
+        """Return blocks with and without exchange in turn."""
+        blocks = []
         for exchanges in (True, False, False, True) * ACCOUNT_TURNS:
             trainer.exchanges = exchanges
-            drain(trainer.device)
-            self.meet()
-            timed = loop.run(
-                trainer, feed, _after(block_steps), run_ahead=LEAD_STEPS, uncounted=LEAD_STEPS
-            )
-            steps, _ = _counted(timed)
-            seconds[exchanges] += self.most(math.fsum(steps.step))
+            timed = _slowest(self.of_all(_counted(self._block(trainer, feed, block_steps, clock))))
+            blocks.append(timed.block(exchanges=exchanges))
         trainer.exchanges = True
-        return (seconds[True] - seconds[False]) / (2 * ACCOUNT_TURNS * block_steps)
+        return blocks
+
+    def _block(
+        self,
+        trainer: Trainer,
+        feed: Iterator[Sequence[Tensor]],
+        block_steps: int,
+        clock: SpanClock,
+    ) -> loop.TimedPass:
+        drain(trainer.device)
+        self.meet()
+        return loop.run(trainer, feed, _after(block_steps), clock, LEAD_STEPS, LEAD_STEPS)
 
     def traced(self, trainer: Trainer, feed: Iterator[Sequence[Tensor]]) -> contracts.GangTrace:
         """Profile a few steps on each rank, with ddp also without exchange; absent with its reason
@@ -184,7 +214,7 @@ class Gang(Solo):
         gang = self._events(trainer, feed)
         is_ddp = trainer.recipe.parallel == "ddp"
         apart = self._events(trainer, feed, exchanges=False) if is_ddp else None
-        return collectives.paired(self._of_all(_read(gang, apart)))
+        return collectives.paired(self.of_all(_read(gang, apart)))
 
     def _events(
         self, trainer: Trainer, feed: Iterator[Sequence[Tensor]], *, exchanges: bool = True
@@ -217,10 +247,6 @@ class Gang(Solo):
         self._passed()
         dist.barrier(self._host)
 
-    def most(self, value: float) -> float:
-        """Return the largest of all ranks' values."""
-        return max(self._of_all(value))
-
     def seed(self, seed: int, replicas: int) -> int:
         """Return the seed of what a step draws at random; ``replicas`` draw differently."""
         return seed + _SEEDS_APART * (self.rank % replicas)
@@ -241,10 +267,11 @@ class Gang(Solo):
             window=contracts.Window(start_s=timed[0].window.start_s, end_s=timed[-1].window.end_s),
             wall_s=blocks.wall_s,
             cpu_pressure=statistics.fmean(pressures) if pressures else None,
-            loss=statistics.fmean(self._of_all(timed[-1].loss if trainer.knows_loss else None)),
+            loss=statistics.fmean(self.of_all(timed[-1].loss if trainer.knows_loss else None)),
             sm_clock_hz=statistics.fmean(clocks) if clocks else None,
             compile_s=sum(compiles) if compiles else None,
             ranks=blocks.ranks(),
+            blocks=tuple(blocks.told),
         )
 
     def _as_rank_0(self, decision: bool) -> bool:
@@ -252,10 +279,10 @@ class Gang(Solo):
         dist.broadcast_object_list(told, src=0, group=self._host)
         return told[0]
 
-    def _of_all(self, value: T | None) -> list[T]:
-        """Every rank's value that has one, by rank."""
+    def of_all(self, value: T | None) -> list[T]:
+        """Return every rank's value that has one, by rank."""
         self._passed()
-        values: list[T | None] = [None] * self._world
+        values: list[T | None] = [None] * self.world
         dist.all_gather_object(values, value, self._host)
         return [one for one in values if one is not None]
 
@@ -303,7 +330,21 @@ def _after(steps: int) -> Callable[[loop.StepTimes], bool]:
     return lambda times: len(times.step) >= steps
 
 
-def _counted(timed: loop.TimedPass) -> tuple[loop.StepTimes, float]:
-    """The times of the steps that count, and their length by the host's clock."""
+def exchange_s(blocks: Sequence[contracts.GangBlock]) -> float | None:
+    """Return the seconds that exchange adds to a step, as measured; None without blocks."""
+    if not blocks:
+        return None
+    sending, silent = (
+        [one.step_s for one in blocks if one.exchanges is is_on] for is_on in (True, False)
+    )
+    return statistics.fmean(sending) - statistics.fmean(silent)
+
+
+def _counted(timed: loop.TimedPass) -> _Counted:
     lists = {name: getattr(timed.times, name)[LEAD_STEPS:] for name in _LISTS}
-    return loop.StepTimes(**lists), timed.wall_s - math.fsum(timed.times.step[:LEAD_STEPS])
+    wall_s = timed.wall_s - math.fsum(timed.times.step[:LEAD_STEPS])
+    return _Counted(loop.StepTimes(**lists), wall_s, timed.sm_clock_hz)
+
+
+def _slowest(block: Sequence[_Counted]) -> _Counted:
+    return max(block, key=lambda one: sum(one.times.step))

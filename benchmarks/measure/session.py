@@ -133,10 +133,12 @@ class _Session:
         Parity, where it is asked for, follows one side after the other, when both have given the
         memory of their trainers back.
         """
-        with Baton(side) as baton:
+        rank = self._spec.gang.rank if self._spec.gang is not None else 0
+        with Baton(side, rank, self._gather) as baton:
             trainer = self._trainer()
             passes = self._passes(trainer, "")
             measured = passes.side(self._spec.seed, baton, side)
+            self._ranks.leave()
             item = workload_module.load(self._case.workload).entry.item
             items = cycles.items_per_step(trainer.recipe)
             self._startup.parts |= passes.startup
@@ -168,15 +170,16 @@ class _Session:
                 device.free_memory(self._context.device)
                 return told
 
+    def _gather(self) -> None:
+        """Wait for the other ranks, once they are known."""
+        self._ranks.meet()
+
     def _timed(self) -> tuple[contracts.Result, Check | None]:
         """Run the timed passes, then follow the timed trainer for parity if that is requested."""
         from_s = time.perf_counter()
         trainer = self._trainer()
         spec = self._spec
         item = workload_module.load(self._case.workload).entry.item
-        if spec.gang is not None:
-            trainer.passed = self._reporter.passed
-            trainer.exchanges = spec.gang.exchanges
         passes = self._passes(trainer, f"{item}/s", spec.trace, partial(protocol_after, spec))
         build_s = time.perf_counter() - from_s
         replicate = passes.replicate(spec.seed, self._startup.import_s, build_s)
@@ -261,6 +264,9 @@ class _Session:
         if self._spec.gang is not None:
             self._ranks = ranks.Gang(self._spec.gang, context.device, self._reporter.passed)
         trainer = graphs.trainer(recipe, context.device)
+        if self._spec.gang is not None:
+            trainer.passed = self._reporter.passed
+            trainer.exchanges = self._spec.gang.exchanges
         self._startup.done("trainer")
         return trainer
 

@@ -165,6 +165,7 @@ def _account(accounts: Sequence[contracts.Account]) -> str:
     """A step from one GPU alone to the gang, each part with its interval over the launches."""
     parts = {
         "alone": [one.single_s for one in accounts],
+        "clock": [one.clock_s for one in accounts if one.clock_s is not None],
         "neighbours": [one.neighbours_s for one in accounts],
         "wrapper": [one.wrapper_s for one in accounts if one.wrapper_s is not None],
         "exchange": [one.exchange_s for one in accounts],

@@ -94,8 +94,10 @@ def _waterfall(accounts: Sequence[Account], traces: Sequence[GangTrace]) -> Iter
     """One GPU alone, each part that the gang adds, the residual, the gang."""
     gang_s = fmean(one.gang_s for one in accounts)
     wrapped = all(one.wrapper_s is not None for one in accounts)
+    clocked = any(one.clock_s is not None for one in accounts)
     parts: dict[str, Callable[[Account], float]] = {
         "one GPU alone": lambda one: one.single_s,
+        **({"clock": lambda one: one.clock_s or 0.0} if clocked else {}),
         "neighbours": lambda one: one.neighbours_s,
         **({"wrapper": lambda one: one.wrapper_s or 0.0} if wrapped else {}),
         "exchange" if wrapped else "wrapper and exchange": lambda one: one.exchange_s,

@@ -24,6 +24,7 @@ from benchmarks.measure.loop import StepTimes, TimedPass
 from benchmarks.measure.passes import Passes, _doubts
 from benchmarks.measure.profile import extra_passes, phases
 from benchmarks.measure.progress import Reporter
+from benchmarks.measure.ranks import Solo
 from benchmarks.measure.sm_clock import NoClock
 from benchmarks.measure.trainer import Trainer
 from benchmarks.measure.warmup import Reading, WarmupRule
@@ -208,9 +209,9 @@ def test_rates_are_of_the_real_items_in_the_very_window(
 def test_turns_of_a_pair_are_whole_cycles(windows: list[list[int]]) -> None:
     made = recipe(Slow(), "on")
     trainer, feed = Trainer(made, CPU), batch_source.batches(made, 0)
-    alone = SimpleNamespace(meet=lambda: None, turns=lambda count: iter(range(count)))
     side = DuetSide(socket_fd=0, first=True, turns=4, turn_s=0.03)
-    turns, _ = run_turns(trainer, feed, cast(Baton, alone), side, NoClock(), lambda _: None)
+    alone = SimpleNamespace(side=side, meet=lambda: None, turns=lambda count: iter(range(count)))
+    turns, _ = run_turns(trainer, feed, cast(Baton, alone), NoClock(), Solo(), lambda _: None)
     assert len(turns) == 4
     for turn, real in zip(turns, windows[1:], strict=True):
         _check_turn(turn, real, cycles.items_per_step(made))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 import psutil
@@ -21,7 +23,8 @@ from builders.measured import a_failure
 
 from benchmarks import lead
 from benchmarks.catalog import catalog
-from benchmarks.contracts import PEER_GONE, Case, ProcessSpec, Protocol, Result, Status
+from benchmarks.contracts import PEER_GONE, Case, DuetSide, ProcessSpec, Protocol, Result, Status
+from benchmarks.diagnosis.paired import paired
 from benchmarks.diagnosis.straggler import straggler
 from benchmarks.measure import graphs
 from benchmarks.measure.batch_source import EndlessShuffle
@@ -256,6 +259,45 @@ def test_a_rank_that_lost_another_is_not_the_reason_though_it_says_so_first(
     result = measured(spec())
     assert (result.status, result.samples) == (Status.RUNTIME_ERROR, ())
     assert result.reason.startswith(why)
+
+
+def two_sides(folder: Path, faults: Sequence[str]) -> list[Result]:
+    """The two sides of a pair, each a gang with the fault of its own code."""
+
+    def side(place: int, end: socket.socket) -> Result:
+        code = MODEL.replace('os.environ["FAULT"]', repr(faults[place]))
+        (folder / f"side_{place}.py").write_text(code)
+        told = DuetSide(socket_fd=end.fileno(), first=place == 0, turns=4, turn_s=0.05)
+        with end:  # as it closes when the process of a side ends
+            return measured(spec(f"side_{place}:build").model_copy(update={"duet": told}))
+
+    with ThreadPoolExecutor() as both:
+        return list(both.map(side, range(2), socket.socketpair()))
+
+
+@pytest.mark.usefixtures("forked_ranks")
+def test_two_gangs_measure_in_turn(tmp_path: Path) -> None:
+    """Their windows do not overlap. Rank 1 is late in each step of the one side, and a turn is told
+    by the rank that took longest."""
+    quick, slow = two_sides(tmp_path, ["none", "exchanges slowly"])
+    assert (quick.status, slow.status) == (Status.OK, Status.OK), (quick.reason, slow.reason)
+    assert len(quick.turns) == len(slow.turns) == 4
+    spans = sorted((one.window.start_s, one.window.end_s) for one in (*quick.turns, *slow.turns))
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
+    assert all(turn.step_s > 2 * SLOW_S for turn in slow.turns), "rank 1 waits, and the exchange"
+    assert all(turn.step_s < SLOW_S for turn in quick.turns)
+    both = paired(quick, slow)
+    assert both.baseline is not None
+    assert {one.metric for one in both.samples} == {"throughput", "step_time", "peak_memory"}
+    assert not both.replicates
+
+
+@pytest.mark.usefixtures("forked_ranks")
+def test_a_side_whose_rank_dies_ends_the_pair_and_the_other_side_says_so(tmp_path: Path) -> None:
+    other, struck = two_sides(tmp_path, ["none", "is killed"])
+    assert (struck.status, other.status) == (Status.CRASHED, Status.RUNTIME_ERROR)
+    assert struck.reason.startswith("Rank 1 of 2: It was killed by SIGKILL"), struck.reason
+    assert "The other side of the pair ended before its time." in other.reason
 
 
 @pytest.mark.usefixtures("forked_ranks")

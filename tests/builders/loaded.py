@@ -46,7 +46,7 @@ def _rank(
     process_group: int,
 ) -> Forked:
     module = words[words.index("-m") + 1 :]
-    with Path("/proc/self/fd/2").open("ab") as stderr:
+    with Path("/proc/self/fd/2").open("ab") as stderr, _STARTING:
         return server("measuring").start(
             *module,
             folder=Path.cwd(),

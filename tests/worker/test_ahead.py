@@ -163,7 +163,7 @@ def test_else_they_load_once_it_has_ended(bench, monkeypatch, notes, cpus, axes)
     begun = []
     began = bench.ahead.begin
     monkeypatch.setattr(
-        bench.ahead, "begin", lambda tasks: (begun.append(len(bench.sides())), began(tasks))
+        bench.ahead, "begin", lambda *job: (begun.append(len(bench.sides())), began(*job))
     )
     bench.pair("lingering", axes=axes)
     assert begun == [2]
@@ -327,3 +327,9 @@ def test_what_waits_for_a_pair_that_compiles_loads_the_compiler(bench):
     bench.await_ready()
     bench.pair(number=1, axes={"compile": "default"})
     assert sorted(bench.sides()) == sorted([*FRESH, *AHEAD, "compiles", "compiles"])
+
+
+def test_nothing_waits_for_the_next_pair_of_gangs(bench):
+    bench.pair(axes={"gpus": "2", "parallel": "ddp"})
+    assert bench.ahead.taken() is None
+    assert bench.sides() == FRESH

@@ -71,7 +71,13 @@ SUBJECTS = {
         Kind.COPIES,
     ),
     "unet": Subject("unet optimizer=fused pinning=on workers=4", Kind.COPIES),
+    "gang": Subject(
+        "nanogpt compile=default gpus=2 optimizer=fused parallel=ddp pinning=on precision=bf16 "
+        "workers=2",
+        Kind.PRODUCTS,
+    ),
     "tiny": Subject("nanogpt:tiny", Kind.PRODUCTS),
+    "tiny-gang": Subject("nanogpt:tiny gpus=2 parallel=ddp batch=2", Kind.PRODUCTS),
     "smoke": Subject("smoke", Kind.PRODUCTS, "--suite"),
 }
 
@@ -83,6 +89,7 @@ def main() -> None:
     parser.add_argument("gates", nargs="+", metavar="'NAME equal|planted'")
     parser.add_argument("--budget", default="6m")
     parser.add_argument("--devices", default="auto", help="such as cuda:0,cuda:1: a worker each")
+    parser.add_argument("--gpus", help="such as 0,1: one worker offers them together")
     parser.add_argument("--alone", action="store_true", help="one process after the other")
     parser.add_argument("--port", type=int, default=8799)
     parser.add_argument("--until", type=float, default=float("inf"), help="no gate begins later, s")
@@ -92,7 +99,8 @@ def main() -> None:
         checkouts.mkdir()
         settings = {"THROUGHLINE_WORKER_TARGET": f"{checkouts}/{{revision}}"}
         devices = enumerate(arguments.devices.split(","))
-        workers = [["--name", f"gpu-{n}", "--device", device] for n, device in devices]
+        gpus = ["--gpus", arguments.gpus] if arguments.gpus else []
+        workers = [["--name", f"gpu-{n}", "--device", device, *gpus] for n, device in devices]
         try:
             with service_and_workers(Path(folder), arguments.port, settings, workers):
                 run_gates(checkouts, arguments)

@@ -17,18 +17,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from benchmarks.diagnosis.clock_slope import FEWEST, Values, clock_slope
 from benchmarks.diagnosis.paired import TRIMMED
 from service.analysis.gate.noise import PairNoise
 from service.analysis.gate.pairs import Pair
 from service.analysis.gate.sequential import Estimate, students_half
 
-Values = npt.NDArray[np.float64]
-FEWEST_TURNS = 10
-"""Turns from which a slope may be told."""
-STEADY = 5e-4
-"""Standard deviation of log clock differences below which the clock explains nothing."""
 MEASURED = 0.05
 """Probability, both sides together, with which the time as measured may disagree, at the newest
 look."""
@@ -50,9 +45,9 @@ def at_one_clock(pairs: Sequence[Pair]) -> AtOneClock | None:
     """The differences of ``pairs`` at one clock; None where their turns do not tell it."""
     turns = [_turns(pair) for pair in pairs]
     told = [one for one in turns if one is not None]
-    if len(told) < max(2, len(pairs)) or sum(len(times) for times, _ in told) < FEWEST_TURNS:
+    if len(told) < max(2, len(pairs)) or sum(len(times) for times, _ in told) < FEWEST:
         return None
-    slope = _slope(told)
+    slope = clock_slope(told)
     if slope == 0.0:
         return None
     adjusted = [times - slope * clock for times, clock in told]
@@ -81,21 +76,6 @@ def _turns(pair: Pair) -> tuple[Values, Values] | None:
     old = np.log([(turn.step_s, turn.sm_clock_hz or 1.0) for turn in before])
     new = np.log([(turn.step_s, turn.sm_clock_hz or 1.0) for turn in after])
     return (new - old)[:, 0], (new - old)[:, 1]
-
-
-def _slope(pairs: Sequence[tuple[Values, Values]]) -> float:
-    """Slope of time on clock within pairs, of the turns that follow it best; from -1 to 0."""
-    times = np.concatenate([time - np.median(time) for time, _ in pairs])
-    clocks = np.concatenate([clock - np.median(clock) for _, clock in pairs])
-    if clocks.std() < STEADY:
-        return 0.0
-    off = np.abs(times - _least_squares(times, clocks) * clocks)
-    near = off <= np.quantile(off, 1 - TRIMMED)
-    return min(0.0, max(-1.0, _least_squares(times[near], clocks[near])))
-
-
-def _least_squares(times: Values, clocks: Values) -> float:
-    return float(clocks @ times) / max(float(clocks @ clocks), 1e-30)
 
 
 def _middle(values: Values, by: Values) -> float:
