@@ -3,8 +3,8 @@
     PYTHONPATH=. python -m trials.gangs.delays FILE                # ddp on two GPUs, over NCCL
     PYTHONPATH=. python -m trials.gangs.delays FILE --device cpu   # over gloo
 
-Each launch is a fresh gang. It traces a few steps with each delay on each rank, then equal steps
-until its time is up. The n-th traces of all launches are judged together, as the launches of one
+Each launch is a fresh gang. It traces a few steps with each delay on each rank, ``--repeats``
+times, then equal steps until its time is up. The n-th traces of all launches are judged together, as the launches of one
 benchmark are. Equal steps of one launch share its processes: more launches say more.
 """
 
@@ -92,6 +92,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--device", choices=DELAYS_S, default="cuda")
     parser.add_argument("--world", type=int, default=2, help="ranks")
     parser.add_argument("--launches", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=1, help="times that each delay is planted")
     parser.add_argument("--seconds", type=float, default=50.0, help="of one launch, once it stands")
     parser.add_argument("--workload", default="trials.gangs.delays:build")
     parser.add_argument("--axes", nargs="*", default=[], metavar="AXIS=VALUE")
@@ -141,6 +142,7 @@ def _rank(asked: argparse.Namespace) -> None:
         trainer.step(trainer.place(next(feed)))
     late = _Late(trainer)
     plans = [(delay_s, rank) for delay_s in DELAYS_S[device.type] for rank in range(asked.world)]
+    plans *= asked.repeats
     until_s = time.monotonic() + asked.seconds
     rows = []
     while plans or gang.most(float(time.monotonic() < until_s)):

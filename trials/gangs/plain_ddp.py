@@ -71,9 +71,9 @@ def timed(
     for _ in range(WARM_UP):
         step(next(feed))
     with flags.collector(replace(recipe, collect_garbage=False)):
-        trial_s = _span(step, feed, 10, device)
+        trial_s = timed_span(step, feed, 10, device)
         steps = max(10, round(span_s / trial_s))
-        step_s = _span(step, feed, steps, device)
+        step_s = timed_span(step, feed, steps, device)
     return step_s, steps
 
 
@@ -105,8 +105,8 @@ def _step(recipe: Recipe, device: torch.device) -> Callable[[Batch], None]:
     return step
 
 
-def _span(
-    step: Callable[[Batch], None], feed: Iterator[Batch], steps: int, device: torch.device
+def timed_span(
+    step: Callable[[Batch], object], feed: Iterator[Batch], steps: int, device: torch.device
 ) -> float:
     """Seconds of a step over ``steps`` of them, on the slowest rank."""
     dist.barrier()
