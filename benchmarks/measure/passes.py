@@ -12,13 +12,12 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from torch import Tensor
 
 from benchmarks import contracts
-from benchmarks.diagnosis import paired, sanity
+from benchmarks.diagnosis import sanity
 from benchmarks.diagnosis.verdict import HOST_SYNC
 from benchmarks.measure import (
     batch_source,
@@ -31,7 +30,6 @@ from benchmarks.measure import (
     sm_clock,
 )
 from benchmarks.measure.estimate import StopRule, block_length, block_means, summarise
-from benchmarks.measure.in_turn import LEAD_TURNS, Baton, run_turns
 from benchmarks.measure.profile import extra_passes as beside
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.ranks import Solo, exchange_s
@@ -46,9 +44,6 @@ TAIL = 0.02
 """Relative difference of mean and median step above which a few slow steps carry much time."""
 REFILL_STEPS = 3
 """Untimed steps before a pass, at least."""
-SIDE_WARM_STEPS = 5
-"""Steps of the warm-up of a pair's side, at least; the first turn, which does not count, goes on
-with it."""
 QUEUES = 3
 """A FULL window holds at least so many loader queues, or filling the queue weighs too much."""
 Enough = Callable[[loop.StepTimes], bool]
@@ -56,15 +51,6 @@ Enough = Callable[[loop.StepTimes], bool]
 _NO_CLOCK = sm_clock.NoClock()
 _SPANS = {"warmup": (0.2, 0.4), "full": (0.4, 0.7), "synth": (0.7, 1.0)}
 """Share of a replicate's progress that each phase covers."""
-
-
-@dataclass(frozen=True)
-class Side:
-    """The measurements of one side of a duet."""
-
-    turns: tuple[contracts.Turn, ...]
-    peak_memory_b: int
-    flags: tuple[str, ...]
 
 
 class Passes:
@@ -148,59 +134,6 @@ class Passes:
             profile=also.profile,
             flags=(*self._flags, *also.flags),
         )
-
-    def side(self, seed: int, baton: Baton, side: contracts.DuetSide) -> Side:
-        """Run one side of a duet.
-
-        Raises:
-            OtherSideGone: the other side ended before its time.
-        """
-        rank = self.ranks.rank
-        batches: Iterator[Sequence[Tensor]] = batch_source.batches(self._trainer.recipe, seed, rank)
-        first = self._first_batches(batches)
-        # Libraries and compilers time their algorithms in the first step: beside another process
-        # they would choose by chance. Both sides meet before and after, whatever their code does.
-        self._reporter.tell("ready", 0.0)
-        baton.meet()
-        with baton.alone():
-            self._first_step(first)
-            self._reporter.tell("ready", 0.1)
-        baton.meet()
-        # The other side does the same meanwhile, so nothing here could tell what is steady.
-        warmed_up = self.watched("warmup", after(max(self._steps_of_side, self._workers)))
-        with self._from_the_start(batches, seed, warmed_up) as warm:
-            self.startup["reset"] -= warm.wall_s
-            self.startup["warmup"] = warm.wall_s
-            conditions.reset_peak(self._device)
-            scale, retries = self._trainer.scale, conditions.allocator_retries(self._device)
-            self._reporter.tell("ready", _SPANS["warmup"][1])
-            total = side.turns + LEAD_TURNS
-
-            def tell(number: int) -> None:
-                self._reporter.tell("turns", 0.4 + 0.6 * number / total, number)
-
-            def rest() -> None:  # the other side may take long
-                self._reporter.tell("ready", 0.4)
-
-            turns, loss = run_turns(
-                self._trainer, batches, baton, self._clock, self.ranks, tell, rest
-            )
-        if not math.isfinite(loss):
-            self._flags.append(f"turns.{sanity.NOT_FINITE}")
-        if sanity.lost(scale, self._trainer.scale, sum(turn.steps for turn in turns)):
-            self._flags.append(f"turns.{sanity.DISCARDED}")
-        if self.ranks.most(conditions.allocator_retries(self._device) - retries) > 0:
-            self._flags.append(paired.SHORT_OF_MEMORY)
-        if self.ranks.most(baton.busy_while_waiting):
-            self._flags.append(paired.BUSY_WHILE_WAITING)
-        peak_b, _ = conditions.peak_memory(self._device)
-        return Side(tuple(turns), round(self.ranks.most(peak_b)), tuple(self._flags))
-
-    @property
-    def _steps_of_side(self) -> int:
-        """Steps that warm a side up: a gradient scaler looks for its scale in them."""
-        searches = self._trainer.recipe.scale_gradients
-        return self.protocol.warmup_min_steps if searches else SIDE_WARM_STEPS
 
     @contextmanager
     def _from_the_start(

@@ -9,7 +9,7 @@ import traceback
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -36,6 +36,7 @@ from benchmarks.measure import (
 )
 from benchmarks.measure.failures import classify
 from benchmarks.measure.in_turn import Baton, OtherSideGone
+from benchmarks.measure.pair_side import SidePasses
 from benchmarks.measure.parity_check import PHASE, Check, depends
 from benchmarks.measure.passes import Passes
 from benchmarks.measure.progress import Reporter
@@ -43,6 +44,8 @@ from benchmarks.measure.startup import Startup
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Context, Recipe
 from benchmarks.workload_module import Sizes
+
+P = TypeVar("P", bound=Passes)
 
 
 def measure(
@@ -136,8 +139,8 @@ class _Session:
         rank = self._spec.gang.rank if self._spec.gang is not None else 0
         with Baton(side, rank, self._gather) as baton:
             trainer = self._trainer()
-            passes = self._passes(trainer, "")
-            measured = passes.side(self._spec.seed, baton, side)
+            passes = self._passes(SidePasses, trainer, "")
+            measured = passes.measured(self._spec.seed, baton)
             self._ranks.leave()
             item = workload_module.load(self._case.workload).entry.item
             items = cycles.items_per_step(trainer.recipe)
@@ -180,7 +183,8 @@ class _Session:
         trainer = self._trainer()
         spec = self._spec
         item = workload_module.load(self._case.workload).entry.item
-        passes = self._passes(trainer, f"{item}/s", spec.trace, partial(protocol_after, spec))
+        after = partial(protocol_after, spec)
+        passes = self._passes(Passes, trainer, f"{item}/s", spec.trace, after)
         build_s = time.perf_counter() - from_s
         replicate = passes.replicate(spec.seed, self._startup.import_s, build_s)
         self._ranks.leave()
@@ -201,9 +205,9 @@ class _Session:
         check.follow(trainer)
         return result, check
 
-    def _passes(self, trainer: Trainer, *more: Any) -> Passes:
+    def _passes(self, kind: type[P], trainer: Trainer, *more: Any) -> P:
         ours = not catalog.is_user_model(self._case.workload)
-        passes = Passes(trainer, self._spec.protocol, self._reporter, *more, anywhere=ours)
+        passes = kind(trainer, self._spec.protocol, self._reporter, *more, anywhere=ours)
         passes.ranks = self._ranks
         return passes
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from benchmarks.contracts import DuetSide, Pass, Protocol, Replicate
-from benchmarks.measure import passes
+from benchmarks.measure import pair_side
 from benchmarks.measure.in_turn import Baton
 from benchmarks.measure.passes import Passes
 from benchmarks.measure.progress import Reporter
@@ -112,6 +112,9 @@ class AlwaysMine:
 
     busy_while_waiting = False
 
+    def __init__(self, side: DuetSide) -> None:
+        self.side = side
+
     def meet(self) -> None:
         """Wait for nobody."""
 
@@ -137,12 +140,12 @@ def test_a_side_of_a_pair_goes_back_to_its_first_weights_and_warms_up_from_there
     trainer = Trainer(replace(recipe(0.0, 0), scale_gradients=scaled), torch.device("cpu"))
     noting(trainer, "step")
     noting(trainer, "rewind")
-    noting(passes.conditions, "reset_peak")
-    monkeypatch.setattr(passes, "run_turns", lambda *_: (done.append("turns") or [], 0.0))
+    noting(pair_side.conditions, "reset_peak")
+    monkeypatch.setattr(pair_side, "run_turns", lambda *_: (done.append("turns") or [], 0.0))
     side = DuetSide(socket_fd=0, first=True, turns=5, turn_s=0.1)
     with Reporter(None, "test") as reporter:
-        measured = Passes(trainer, BRIEF, reporter, "")
-        measured.side(0, cast(Baton, AlwaysMine()), side)
+        measured = pair_side.SidePasses(trainer, BRIEF, reporter, "")
+        measured.measured(0, cast(Baton, AlwaysMine(side)))
     phases = [(name, len(list(times))) for name, times in itertools.groupby(done)]
     assert [name for name, _ in phases] == ["step", "rewind", "step", "reset_peak", "turns"]
     assert phases[0][1] == 1
