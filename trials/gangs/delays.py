@@ -4,8 +4,9 @@
     PYTHONPATH=. python -m trials.gangs.delays FILE --device cpu   # over gloo
 
 Each launch is a fresh gang. It traces a few steps with each delay on each rank, ``--repeats``
-times, then equal steps until its time is up. The n-th traces of all launches are judged together, as the launches of one
-benchmark are. Equal steps of one launch share its processes: more launches say more.
+times, then equal steps until its time is up. The n-th traces of all launches are judged together,
+as the launches of one benchmark are. Equal steps of one launch share its processes: more launches
+say more.
 """
 
 from __future__ import annotations
