@@ -149,7 +149,8 @@ class Ahead:
     def begin(self, case: Case, tasks: Tasks) -> None:
         """Start what the next job of ``case`` will need; once in a job.
 
-        The lead of a gang measures nothing, and its ranks load at once themselves: none is started.
+        The lead of a gang measures nothing, and its ranks load at once themselves, so nothing is
+        started for it.
         The kernel ends them with the thread that calls this: it has to be the one that runs jobs.
         """
         if self._tried or case.is_of_gang or not self._wanted():

@@ -132,7 +132,7 @@ class Pairs:
     def _seated(self, sides: Sequence[Launch], duet: contracts.Duet) -> Iterator[_Seated]:
         """The tasks of both sides: for the processes that wait for them, or for fresh ones."""
         with ExitStack() as held:
-            if waiting := self._ahead.taken():
+            if not sides[0].spec.case.is_of_gang and (waiting := self._ahead.taken()):
                 held.enter_context(waiting)
                 there = [replace(one, folder=waiting.folder / one.folder.name) for one in sides]
                 tasks = self._tasks(there, duet, waiting.ends)
@@ -140,6 +140,7 @@ class Pairs:
                     yield _Seated(tasks, waiting.begin)
                     return
                 held.close()
+            self._ahead.end()
             pair = zip(ahead.SIDES, socket.socketpair(), strict=True)
             ends = {name: held.enter_context(end).fileno() for name, end in pair}
             # Once both run, an end closes when its process ends.

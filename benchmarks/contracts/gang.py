@@ -41,20 +41,20 @@ class GangBlock(values.Contract):
     step_s: values.Seconds
     """Mean of its steps."""
     sm_clock_hz: values.Number | None = None
-    """Mean clock of that rank's device, as its SMs counted it."""
+    """Mean clock as the SMs counted it, of the rank whose clock was lowest."""
     exchanges: values.Flag = True
 
 
 class Account(values.Contract):
     """A step of one GPU alone and, part by part, what a gang adds to it; without input, in s.
 
-    Each part but the first is told at the clock that the gang had.
+    Where ``clock_s`` is known, each part but the first is told at the clock that the gang had.
     """
 
     single_s: values.Seconds
     clock_s: values.Number | None = None
     """One GPU alone would take so much longer at the clock of the gang; None where SMs cannot be
-    asked, or time does not follow their clock."""
+    asked, or where the launch does not show how its steps follow their clock."""
     neighbours_s: values.Number
     """The same on all GPUs at once, each for itself."""
     wrapper_s: values.Number | None = None

@@ -129,7 +129,7 @@ class Pass(Contract):
     ranks: tuple[RankTimes, ...] = Field(default=(), max_length=64)
     """Each rank's own; of a gang the times above are those of the slowest rank, block by block."""
     blocks: tuple[GangBlock, ...] = Field(default=(), max_length=1_000)
-    """Those of a gang, of SYNTH if its account is asked for."""
+    """A gang's blocks; kept of SYNTH alone, if an account is asked for."""
 
 
 class Warmup(Contract):

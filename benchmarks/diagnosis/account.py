@@ -15,6 +15,10 @@ import numpy as np
 from benchmarks.contracts import Account, GangBlock, Result
 from benchmarks.diagnosis.clock_slope import Values, clock_slope
 
+SURE = 3.0
+"""Standard errors by which time must follow the clock: parts' clocks differ by more than those of
+the blocks that tell how."""
+
 
 def account(gang: Result, single: Result, beside: Result, apart: Result | None) -> Account:
     """Return the account of one launch, whose parts were all measured well.
@@ -51,7 +55,8 @@ class _Clock:
     def __init__(self, gang: Sequence[GangBlock], others: Sequence[Sequence[GangBlock]]) -> None:
         groups = [group for group in (gang, *others) if group]
         known = bool(gang) and all(one.sm_clock_hz for group in groups for one in group)
-        self.slope = clock_slope([_logs(group) for group in groups]) if known else 0.0
+        logs = [_logs(group) for group in groups] if known else []
+        self.slope = clock_slope(logs, SURE) if known else 0.0
         self._gang_hz = _hz(gang) if self.slope else 0.0
 
     def step_s(self, part: Result) -> float:

@@ -4,7 +4,7 @@ Both processes stay resident. The one whose turn it is runs; the other one waits
 its loader processes are stopped meanwhile. The sides alternate A B, B A, A B ..., so that a drift
 favours neither.
 
-A side may be a gang. Its rank 0 is at the socket, and the others wait for rank 0.
+A side may be a gang. Its rank 0 is at the socket; the others learn from it what came.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch import Tensor
 
 from benchmarks.contracts import DuetSide, Turn
 from benchmarks.measure import loop
-from benchmarks.measure.ranks import Solo
+from benchmarks.measure.ranks import Solo, lowest
 from benchmarks.measure.sm_clock import SpanClock
 from benchmarks.measure.trainer import Trainer
 
@@ -51,12 +51,12 @@ class Baton:
     """Passed between the two sides: only its holder uses the device."""
 
     def __init__(
-        self, side: DuetSide, rank: int = 0, gather: Callable[[], None] = lambda: None
+        self, side: DuetSide, rank: int = 0, any_of: Callable[[bool], bool] = lambda own: own
     ) -> None:
-        """``gather`` waits for all ranks of this side, where there are several."""
+        """``any_of`` waits for all ranks of this side, and says whether any of them said so."""
         self.side = side
         self._socket = socket.socket(fileno=side.socket_fd) if rank == 0 else None
-        self._gather = gather
+        self._any_of = any_of
         self._first = side.first
         self._holding = side.first
         self._arrived: Counter[bytes] = Counter()
@@ -121,24 +121,36 @@ class Baton:
             self._send(_BATON)
 
     def _send(self, what: bytes) -> None:
-        self._gather()
-        try:
-            if self._socket is not None:
+        """Send ``what``, once all ranks are done."""
+        self._insist_on_other_side(is_gone=False)
+        is_gone = False
+        if self._socket is not None:
+            try:
                 self._socket.sendall(what)
-        except OSError as error:
-            raise OtherSideGone(GONE) from error
+            except OSError:
+                is_gone = True
+        self._insist_on_other_side(is_gone=is_gone)
 
     def _await(self, what: bytes) -> None:
         """Take what the other side sent, in whichever order it came."""
-        while self._socket is not None and not self._arrived[what]:
+        is_gone = False
+        while self._socket is not None and not self._arrived[what] and not is_gone:
             arrived = b""
             with suppress(OSError):
                 arrived = self._socket.recv(1)
-            if not arrived:
-                raise OtherSideGone(GONE)
+            is_gone = not arrived
             self._arrived[arrived] += 1
+        self._insist_on_other_side(is_gone=is_gone)
         self._arrived[what] -= 1
-        self._gather()
+
+    def _insist_on_other_side(self, *, is_gone: bool) -> None:
+        """Wait for all ranks; raise on all of them or on none, as what follows may need them all.
+
+        Raises:
+            OtherSideGone: a rank knows that it is gone.
+        """
+        if self._any_of(is_gone):
+            raise OtherSideGone(GONE)
 
 
 @dataclass
@@ -156,36 +168,39 @@ class WindowRule:
     turn_s: float
     loaders: int = 0
     """Processes of the loader."""
-    _lead: int = LEAD_STEPS
+    lead: int = LEAD_STEPS
+    """First steps of the window that do not count."""
+    was_starved: bool = False
+    """The last window waited for the loader."""
     _fastest_s: float = math.inf
     _counted_s: float = 0.0
     _waited_s: float = 0.0
-    _was_starved: bool = False
 
     def begin(self) -> int:
         """Begin a window; returns how many of its steps do not count. As many are queued ahead."""
-        self._was_starved = self._is_starved()
+        self.was_starved = self._is_starved()
         self._counted_s = self._waited_s = 0.0
-        self._lead = 1 if LONG_S <= self._fastest_s < math.inf else LEAD_STEPS
-        return self._lead
+        self.lead = 1 if LONG_S <= self._fastest_s < math.inf else LEAD_STEPS
+        return self.lead
 
     def __call__(self, times: loop.StepTimes) -> bool:
         """Say whether the window may end; called once per finished step."""
         done, last_s = len(times.step), times.step[-1]
-        if done > self._lead:
+        if done > self.lead:
             self._counted_s += last_s
             self._waited_s += times.stall[-1]
         self.learn(last_s)
-        queued = min(done, self._lead)  # and counted, so that as many count as are finished now
+        queued = min(done, self.lead)  # and counted, so that as many count as are finished now
         if self._counted_s + queued * self._fastest_s < self.turn_s:
             return False
         return not (self._is_starved() and done % self.loaders)
 
     def steps(self) -> int:
-        """Return how many steps will do for the window that has begun, as the last one went."""
+        """Return how many steps fill the window that begins now: whole rounds of the loader if the
+        last one waited for it."""
         known = self._fastest_s < math.inf
         steps = max(1, math.ceil(self.turn_s / self._fastest_s)) if known else 1
-        return math.ceil(steps / self.loaders) * self.loaders if self._was_starved else steps
+        return math.ceil(steps / self.loaders) * self.loaders if self.was_starved else steps
 
     def learn(self, *step_s: float) -> None:
         """Note steps, such as those that were queued when a window ended."""
@@ -230,17 +245,16 @@ def run_turns(
     try:
         baton.meet()
         for number in baton.turns(LEAD_TURNS + side.turns):
-            lead = round(ranks.most(rule.begin()))
-            ends = _agreed(rule, enough, ranks)
+            tell(number)
+            lead, ends = _agreed(rule, enough, ranks)
             _signal_loader(signal.SIGCONT)
             timed = loop.run(trainer, batches, ends, clock, lead, lead)
             _signal_loader(signal.SIGSTOP)
             rule.learn(*timed.times.step)
-            rest()
             loss = timed.loss
             if number >= LEAD_TURNS:
-                told = ranks.of_all(_turn(timed, lead))
-                turns.append(max(told, key=lambda one: one.step_s))
+                turns.append(_slowest(ranks.of_all(_turn(timed, lead))))
+            rest()
     finally:
         _signal_loader(signal.SIGCONT)  # a process that is stopped cannot be ended in peace
     return turns, loss
@@ -248,18 +262,29 @@ def run_turns(
 
 def _agreed(
     rule: WindowRule, enough: Callable[[loop.StepTimes], bool], ranks: Solo
-) -> Callable[[loop.StepTimes], bool]:
-    """Return what ends a window. Ranks wait for each other in each step, so that all of them have
-    to make as many."""
+) -> tuple[int, Callable[[loop.StepTimes], bool]]:
+    """Begin a window; returns how many of its steps do not count, and what ends it.
+
+    Ranks wait for each other in each step, so that all of them have to make as many.
+    """
+    rule.lead = round(ranks.most(rule.begin()))
     if ranks.world == 1:
-        return enough
+        return rule.lead, enough
+    rule.was_starved = bool(ranks.most(rule.was_starved))
     steps = round(ranks.most(rule.steps()))
 
     def made(times: loop.StepTimes) -> bool:
         enough(times)
         return len(times.step) >= steps
 
-    return made
+    return rule.lead, made
+
+
+def _slowest(told: Sequence[Turn]) -> Turn:
+    """The turn of the rank that took longest, with the lowest clock: ranks wait for each other, so
+    that all take as long as the one whose clock is lowest."""
+    slowest = max(told, key=lambda one: one.step_s)
+    return slowest.model_copy(update={"sm_clock_hz": lowest(one.sm_clock_hz for one in told)})
 
 
 def _turn(timed: loop.TimedPass, lead: int) -> Turn:

@@ -70,7 +70,7 @@ class TimedPass:
     ranks: tuple[RankTimes, ...] = ()
     """Each rank's own, of a gang."""
     blocks: tuple[GangBlock, ...] = ()
-    """Those of a gang."""
+    """Each block of a gang."""
 
 
 @dataclass(slots=True)

@@ -53,7 +53,8 @@ class SidePasses(Passes):
             conditions.reset_peak(self._device)
             scale, retries = self._trainer.scale, conditions.allocator_retries(self._device)
             turns, loss = self._turns(batches, baton)
-        if not math.isfinite(loss):
+        known = self.ranks.of_all(loss if self._trainer.knows_loss else None)
+        if not all(map(math.isfinite, known)):
             self._flags.append(f"turns.{sanity.NOT_FINITE}")
         if sanity.lost(scale, self._trainer.scale, sum(turn.steps for turn in turns)):
             self._flags.append(f"turns.{sanity.DISCARDED}")

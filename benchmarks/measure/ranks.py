@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -104,10 +104,6 @@ class _Counted:
     """Their length by the host's clock."""
     sm_clock_hz: float | None
 
-    def block(self, *, exchanges: bool = True) -> contracts.GangBlock:
-        step_s = statistics.fmean(self.times.step)
-        return contracts.GangBlock(step_s=step_s, sm_clock_hz=self.sm_clock_hz, exchanges=exchanges)
-
 
 @dataclass
 class _Blocks:
@@ -120,10 +116,10 @@ class _Blocks:
 
     def take(self, block: Sequence[_Counted]) -> loop.StepTimes:
         """Add a block, given as each rank timed it; return the times of the slowest rank."""
-        slowest = _slowest(block)
+        slowest = max(block, key=lambda one: sum(one.times.step))
         self.wall_s += slowest.wall_s
         self.own.append([(sum(one.times.step), sum(one.times.stall)) for one in block])
-        self.told.append(slowest.block())
+        self.told.append(_block(block))
         return slowest.times
 
     def ranks(self) -> tuple[contracts.RankTimes, ...]:
@@ -192,8 +188,8 @@ class Gang(Solo):
         blocks = []
         for exchanges in (True, False, False, True) * ACCOUNT_TURNS:
             trainer.exchanges = exchanges
-            timed = _slowest(self.of_all(_counted(self._block(trainer, feed, block_steps, clock))))
-            blocks.append(timed.block(exchanges=exchanges))
+            timed = self._block(trainer, feed, block_steps, clock)
+            blocks.append(_block(self.of_all(_counted(timed)), exchanges=exchanges))
         trainer.exchanges = True
         return blocks
 
@@ -346,5 +342,15 @@ def _counted(timed: loop.TimedPass) -> _Counted:
     return _Counted(loop.StepTimes(**lists), wall_s, timed.sm_clock_hz)
 
 
-def _slowest(block: Sequence[_Counted]) -> _Counted:
-    return max(block, key=lambda one: sum(one.times.step))
+def _block(told: Sequence[_Counted], *, exchanges: bool = True) -> contracts.GangBlock:
+    return contracts.GangBlock(
+        step_s=max(statistics.fmean(one.times.step) for one in told),
+        sm_clock_hz=lowest(one.sm_clock_hz for one in told),
+        exchanges=exchanges,
+    )
+
+
+def lowest(clocks: Iterable[float | None]) -> float | None:
+    """Return the lowest of the ranks' clocks; None if one is not known."""
+    known = list(clocks)
+    return None if None in known else min(one for one in known if one is not None)

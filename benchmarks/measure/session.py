@@ -137,7 +137,7 @@ class _Session:
         memory of their trainers back.
         """
         rank = self._spec.gang.rank if self._spec.gang is not None else 0
-        with Baton(side, rank, self._gather) as baton:
+        with Baton(side, rank, self._any_of) as baton:
             trainer = self._trainer()
             passes = self._passes(SidePasses, trainer, "")
             measured = passes.measured(self._spec.seed, baton)
@@ -173,9 +173,9 @@ class _Session:
                 device.free_memory(self._context.device)
                 return told
 
-    def _gather(self) -> None:
-        """Wait for the other ranks, once they are known."""
-        self._ranks.meet()
+    def _any_of(self, own: bool) -> bool:
+        """Return True if any rank says so; there is one rank until the others are known."""
+        return bool(self._ranks.most(own))
 
     def _timed(self) -> tuple[contracts.Result, Check | None]:
         """Run the timed passes, then follow the timed trainer for parity if that is requested."""

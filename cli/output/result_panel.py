@@ -163,9 +163,10 @@ def _beside(result: contracts.Result) -> list[tuple[str, str]]:
 
 def _account(accounts: Sequence[contracts.Account]) -> str:
     """A step from one GPU alone to the gang, each part with its interval over the launches."""
+    clocked = any(one.clock_s is not None for one in accounts)
     parts = {
         "alone": [one.single_s for one in accounts],
-        "clock": [one.clock_s for one in accounts if one.clock_s is not None],
+        "clock": [one.clock_s or 0.0 for one in accounts] if clocked else [],
         "neighbours": [one.neighbours_s for one in accounts],
         "wrapper": [one.wrapper_s for one in accounts if one.wrapper_s is not None],
         "exchange": [one.exchange_s for one in accounts],

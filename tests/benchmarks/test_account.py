@@ -6,6 +6,7 @@ from builders.measured import BATCH, a_pass, a_replicate, a_result
 
 from benchmarks.contracts import Account, GangBlock, Result
 from benchmarks.diagnosis.account import account
+from benchmarks.measure.ranks import lowest
 
 SLOPE, HZ = -0.7, 1.5e9
 SINGLE_S, NEIGHBOURS_S, WRAPPER_S, EXCHANGE_S = 0.060, 0.001, 0.0005, 0.003
@@ -68,6 +69,26 @@ def test_without_clocks_the_parts_stand_as_measured_and_the_residual_says_so() -
     told = drawn_up(clocks=False)
     assert told.clock_s is None
     assert abs(told.residual_s) > 5e-4
+
+
+def test_a_slope_that_may_be_chance_moves_no_part() -> None:
+    """Clocks that hardly move within the parts say nothing of clocks that are 3 % apart."""
+    random = np.random.default_rng(7)
+    for _ in range(20):
+        parts = [
+            [
+                GangBlock(step_s=SINGLE_S * float(time), sm_clock_hz=hz * float(clock))
+                for time, clock in np.exp(random.normal(0.0, (3e-3, 6e-4), (12, 2)))
+            ]
+            for hz in (0.97 * HZ, HZ, 0.99 * HZ)
+        ]
+        told = account(*(part(blocks) for blocks in parts), None)
+        assert told.clock_s is None
+
+
+def test_a_block_has_the_lowest_clock_of_its_ranks() -> None:
+    assert lowest([1.6e9, 1.5e9]) == 1.5e9
+    assert lowest([1.6e9, None]) is None
 
 
 def test_where_nothing_runs_without_exchange_sharing_is_one_part() -> None:

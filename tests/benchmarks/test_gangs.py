@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice, pairwise
@@ -68,7 +67,7 @@ steps = 0
 def loss(model, batch):
     global steps
     steps += 1
-    if os.environ["RANK"] == "1" and (steps >= AT or FAULT == "exchanges slowly"):
+    if os.environ["RANK"] == "1" and (steps >= AT or FAULT in ("exchanges slowly", "dies at once")):
         fail()
     return model(batch[0]).square().mean()
 
@@ -92,7 +91,7 @@ if FAULT == "exchanges slowly":
 
 
 def fail():
-    if FAULT == "is killed":
+    if FAULT in ("is killed", "dies at once"):
         os.kill(os.getpid(), signal.SIGKILL)
     if FAULT == "stops":
         os.kill(os.getpid(), signal.SIGSTOP)
@@ -261,25 +260,30 @@ def test_a_rank_that_lost_another_is_not_the_reason_though_it_says_so_first(
     assert result.reason.startswith(why)
 
 
-def two_sides(folder: Path, faults: Sequence[str]) -> list[Result]:
-    """The two sides of a pair, each a gang with the fault of its own code."""
+def two_sides(*sides: ProcessSpec) -> list[Result]:
+    """The two sides of a pair, each a gang."""
 
-    def side(place: int, end: socket.socket) -> Result:
-        code = MODEL.replace('os.environ["FAULT"]', repr(faults[place]))
-        (folder / f"side_{place}.py").write_text(code)
+    def side(place: int, asked: ProcessSpec, end: socket.socket) -> Result:
         told = DuetSide(socket_fd=end.fileno(), first=place == 0, turns=4, turn_s=0.05)
         with end:  # as it closes when the process of a side ends
-            return measured(spec(f"side_{place}:build").model_copy(update={"duet": told}))
+            return measured(asked.model_copy(update={"duet": told}))
 
     with ThreadPoolExecutor() as both:
-        return list(both.map(side, range(2), socket.socketpair()))
+        return list(both.map(side, range(2), sides, socket.socketpair()))
+
+
+def faulty(folder: Path, fault: str) -> ProcessSpec:
+    """A gang with this fault of its own code."""
+    name = f"side_{fault.replace(' ', '_')}"
+    (folder / f"{name}.py").write_text(MODEL.replace('os.environ["FAULT"]', repr(fault)))
+    return spec(f"{name}:build")
 
 
 @pytest.mark.usefixtures("forked_ranks")
 def test_two_gangs_measure_in_turn(tmp_path: Path) -> None:
     """Their windows do not overlap. Rank 1 is late in each step of the one side, and a turn is told
     by the rank that took longest."""
-    quick, slow = two_sides(tmp_path, ["none", "exchanges slowly"])
+    quick, slow = two_sides(faulty(tmp_path, "none"), faulty(tmp_path, "exchanges slowly"))
     assert (quick.status, slow.status) == (Status.OK, Status.OK), (quick.reason, slow.reason)
     assert len(quick.turns) == len(slow.turns) == 4
     spans = sorted((one.window.start_s, one.window.end_s) for one in (*quick.turns, *slow.turns))
@@ -293,11 +297,26 @@ def test_two_gangs_measure_in_turn(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("forked_ranks")
-def test_a_side_whose_rank_dies_ends_the_pair_and_the_other_side_says_so(tmp_path: Path) -> None:
-    other, struck = two_sides(tmp_path, ["none", "is killed"])
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("fault", ["is killed", "dies at once"])
+def test_a_side_whose_rank_dies_ends_the_pair_and_the_other_side_says_so(
+    tmp_path: Path, fault: str, place: int
+) -> None:
+    """At once: in the first step, for which the other side waits if it is the second one."""
+    sides = [faulty(tmp_path, "none"), faulty(tmp_path, "none")]
+    sides[place] = faulty(tmp_path, fault)
+    told = two_sides(*sides)
+    struck, other = told[place], told[1 - place]
     assert (struck.status, other.status) == (Status.CRASHED, Status.RUNTIME_ERROR)
     assert struck.reason.startswith("Rank 1 of 2: It was killed by SIGKILL"), struck.reason
     assert "The other side of the pair ended before its time." in other.reason
+
+
+@pytest.mark.usefixtures("forked_ranks")
+def test_two_pipelines_measure_in_turn_though_one_rank_alone_knows_the_loss() -> None:
+    for told in two_sides(*[spec("nanogpt", parallel="pp", batch="2")] * 2):
+        assert told.status is Status.OK, told.reason
+        assert len(told.turns) == 4
 
 
 @pytest.mark.usefixtures("forked_ranks")

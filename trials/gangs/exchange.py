@@ -2,8 +2,8 @@
 
 ``torchrun --standalone --nproc-per-node 2 -m trials.gangs.exchange FILE nanogpt precision=bf16``
 builds the case once for each variant below, all on the same GPUs, and times them in turn, round
-after round. Rank 0 writes a JSON line for each time to FILE and prints the means, as a ratio to
-the first variant of the same round.
+after round. Rank 0 writes a JSON line for each time to FILE. It prints each variant's mean, and
+that of its ratios to the first variant of the same round.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import argparse
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -123,10 +123,11 @@ def _timed(
         feeds[name] = cycle(batch_source.ring(trainer, batches))
         for _ in range(WARM_UP):
             trainer.step(trainer.place(next(feeds[name])))
-    for number in range(rounds):
-        for name in list(trainers)[:: 1 if number % 2 == 0 else -1]:
-            step_s = timed_span(trainers[name].step, feeds[name], SPAN_STEPS, device)
-            yield {"round": number, "variant": name, "step_s": step_s}
+    with flags.collector(replace(trainer.recipe, collect_garbage=False)):
+        for number in range(rounds):
+            for name in list(trainers)[:: 1 if number % 2 == 0 else -1]:
+                step_s = timed_span(trainers[name].step, feeds[name], SPAN_STEPS, device)
+                yield {"round": number, "variant": name, "step_s": step_s}
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:

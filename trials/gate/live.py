@@ -88,12 +88,16 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("gates", nargs="+", metavar="'NAME equal|planted'")
     parser.add_argument("--budget", default="6m")
-    parser.add_argument("--devices", default="auto", help="such as cuda:0,cuda:1: a worker each")
+    parser.add_argument("--devices", help="such as cuda:0,cuda:1: a worker each")
     parser.add_argument("--gpus", help="such as 0,1: one worker offers them together")
     parser.add_argument("--alone", action="store_true", help="one process after the other")
     parser.add_argument("--port", type=int, default=8799)
     parser.add_argument("--until", type=float, default=float("inf"), help="no gate begins later, s")
     arguments = parser.parse_args()
+    if arguments.gpus and arguments.devices not in (None, "cpu"):
+        parser.error("--gpus and --devices exclude one another, but for --devices cpu")
+    first = f"cuda:{arguments.gpus.partition(',')[0]}" if arguments.gpus else "auto"
+    arguments.devices = arguments.devices or first
     with tempfile.TemporaryDirectory() as folder:
         checkouts = Path(folder) / "checkouts"
         checkouts.mkdir()

@@ -35,6 +35,8 @@ from service.schemas.policy import Policy
 
 GATES, SEED, FEWEST, EARLIER, EQUAL = 1_000, 7, 4, 20, 10
 PLANTED = 0.01
+MOVES = 1e-3
+"""Standard deviation of log clocks from which they say something."""
 
 
 def main() -> None:
@@ -105,17 +107,19 @@ def _spread(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _processes(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Spread of fresh processes of equal code on one GPU, and what their clocks leave of it: each
-    process is a mean over its windows, and the slope is fitted to these processes."""
+    process is a mean over its windows, and the slope is fitted to these processes. Where clocks
+    hardly move there is nothing to take out."""
     of_gpu: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for row in rows:
         for side in ("baseline", "contender") if row["gate"] == "equal" else ("baseline",):
-            if all(row[f"{side}_hz"]):
-                told = (fmean(map(math.log, row[f"{side}_{of}"])) for of in ("s", "hz"))
-                of_gpu.setdefault((row["gpu"], row["name"]), []).append((next(told), next(told)))
+            seconds, clocks = row[f"{side}_s"], row[f"{side}_hz"]
+            if clocks and all(clocks):
+                means = fmean(map(math.log, seconds)), fmean(map(math.log, clocks))
+                of_gpu.setdefault((row["gpu"], row["name"]), []).append(means)
     for (gpu, name), sides in of_gpu.items():
-        if len(sides) < EQUAL:
-            continue
         times, clocks = zip(*sides, strict=True)
+        if len(sides) < EQUAL or stdev(clocks) < MOVES:
+            continue
         slope = linear_regression(clocks, times).slope
         left = stdev(time - slope * clock for time, clock in sides)
         adjusted = left * math.sqrt((len(sides) - 1) / (len(sides) - 2))
