@@ -17,7 +17,7 @@ from statistics import median
 from typing import NamedTuple
 
 from benchmarks import contracts
-from benchmarks.diagnosis import suggestions
+from benchmarks.diagnosis import reasons, suggestions
 
 WORTH = 0.02
 """Least bound that is worth a try; also the loss of FULL that may be the loader's noise."""
@@ -129,7 +129,7 @@ def helped(rung: Rung, base: Rung) -> bool:
     full, synth = rung.full / base.full, rung.synth / base.synth
     if full > 1.0 + _beyond(suggestions.LEAST, rung.noise, base.noise):
         # A step that got slower is not faster for a loader that happened to be.
-        of_input = rung.move is not None and rung.move.axis in suggestions.INPUT
+        of_input = rung.move is not None and rung.move.axis in reasons.INPUT
         return of_input or synth >= 1.0 - _beyond(WORTH, rung.noise_synth, base.noise_synth)
     faster_step = synth > 1.0 + _beyond(suggestions.LEAST, rung.noise_synth, base.noise_synth)
     return faster_step and full >= 1.0 - _beyond(WORTH, rung.noise, base.noise)
