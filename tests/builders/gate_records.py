@@ -4,10 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from benchmarks.contracts import Direction
-from service.analysis.gate import CaseRecord, Measured, Pair, Trouble
+from service.analysis.gate import CaseRecord, Measured, Pair, Trouble, decide
 from service.analysis.gate.pairs import Metric
+from service.schemas.policy import Policy
+
+QUIET = [0.001, -0.001, 0.0005, -0.0005, 0.001, -0.001, 0.0, 0.0005]
+"""Log ratios of pairs of equal code."""
+LOUD = [0.06, -0.07, 0.05, -0.06, 0.07, -0.05, 0.06, -0.06]
+"""Of 8 % between processes: whatever is asked of such a metric, its interval reaches far below."""
+
+
+def slower(by: float) -> list[float]:
+    """Log ratios of pairs whose contender is slower by this share."""
+    return [difference + math.log1p(-by) for difference in QUIET]
+
+
+def decided(*records: CaseRecord, policy: Policy | None = None, last: bool = True) -> Any:
+    """What a gate of these cases answers."""
+    return decide(records, policy or Policy(), ("old", "new"), last=last)
 
 
 def process(throughput: float, software: str = "old", **more: float) -> Measured:
