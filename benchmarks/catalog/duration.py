@@ -73,4 +73,13 @@ def expected_s(case: Case, protocol: Protocol) -> float:
     search_s = SEARCH_S.get(batch, 0.0) / (protocol.replicates if batch == "fastest" else 1)
     replicate_s = START_S + search_s + warm_up_s + 2 * max(protocol.window_min_s, window_s)
     beside_s = sum(s for name, s in BESIDE_S.items() if getattr(protocol, name))
-    return protocol.replicates * replicate_s + steps_s + beside_s
+    return _parts(case, protocol) * (protocol.replicates * replicate_s + steps_s) + beside_s
+
+
+def _parts(case: Case, protocol: Protocol) -> int:
+    """How often a process is timed: a gang's launch also times one GPU alone, an account more."""
+    if case.gpus == 1:
+        return 1
+    if not protocol.account:
+        return 2
+    return 4 if case.axes.get("parallel") == "ddp" else 3

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.catalog import catalog, suites
 from benchmarks.catalog.duration import expected_s
-from benchmarks.contracts import Case
+from benchmarks.contracts import Case, Protocol
 
 
 @pytest.mark.parametrize("suite", suites.suites().values(), ids=lambda suite: suite.name)
@@ -107,6 +107,20 @@ def test_a_night_on_one_gpu_takes_as_long_as_the_matrix_page_says() -> None:
     (row,) = [line for line in _MATRIX_PAGE.splitlines() if line.startswith("| `nightly` |")]
     assert f"| {len(suite.cases)}: " in row
     assert f"{hours} h {minutes} min" in row
+
+
+@pytest.mark.parametrize(
+    ("parallel", "account", "parts"), [("ddp", False, 2), ("ddp", True, 4), ("fsdp2", True, 3)]
+)
+def test_a_gang_is_expected_to_be_timed_as_often_as_its_launch_has_parts(
+    parallel: str, account: bool, parts: int
+) -> None:
+    asked = Protocol(account=account)
+    gang = Case(workload="nanogpt", axes={"gpus": "2", "parallel": parallel})
+    single = expected_s(Case(workload="nanogpt"), asked)
+    assert expected_s(gang, asked) == pytest.approx(parts * single)
+    one_rank = gang.model_copy(update={"axes": {"parallel": parallel}})
+    assert expected_s(one_rank, asked) == pytest.approx(single)
 
 
 def test_each_rung_of_the_ladder_changes_one_axis() -> None:
