@@ -11,7 +11,7 @@ import psutil
 import pytest
 from pydantic import ValidationError
 
-from benchmarks.contracts import Case, JobSpec, meets
+from benchmarks.contracts import Case, Duet, JobSpec, meets
 from tests.worker.miniature import eventually
 from tests.worker.test_with_the_real_service import (  # noqa: F401 - fixtures
     real,
@@ -100,6 +100,25 @@ def test_a_gang_is_measured_for_a_service_contained_as_others_are(real, worker, 
     assert result["status"] == "ok", result["reason"]
     whole = real.get(f"/results/{result['id']}").json()
     assert len(whole["result"]["replicates"][0]["full"]["ranks"]) == 2
+    assert not ranks()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("one_thread")
+def test_a_pair_of_gangs_is_measured_in_turn_for_a_service(real, worker, tmp_path):  # noqa: F811
+    (tmp_path / "code").mkdir()
+    for revision in ("old", "new"):
+        (tmp_path / "code" / revision).symlink_to(ROOT)
+    asked = {"baseline": "old", "contender": "new", "protocol": BRIEF, "probe": 0, **gang()}
+    with worker(**REAL, worker_target=f"{tmp_path}/code/{{revision}}"):
+        eventually(lambda: real.get("/workers").json()["items"])
+        answer = real.post("/comparisons", json=asked)
+        assert answer.status_code == 201, answer.text
+        eventually(lambda: real.get("/results").json()["items"], 150)
+    (listed,) = real.get("/results").json()["items"]
+    result = real.get(f"/results/{listed['id']}").json()["result"]
+    assert (result["status"], result["flags"]) == ("ok", []), result["reason"]
+    assert len(result["turns"]) == len(result["baseline"]["turns"]) == Duet(baseline="old").turns
     assert not ranks()
 
 

@@ -51,6 +51,18 @@ def test_each_part_begins_where_those_before_it_end_and_the_residual_closes_the_
     assert told["the gang"] == pytest.approx((0.0, 1.0))
 
 
+def test_what_the_clock_adds_is_a_part_where_a_launch_tells_it() -> None:
+    known = accounted(0.02, 0.005, None, single_s=0.07)
+    assert known.account is not None
+    with_clock = known.account.model_copy(update={"clock_s": 0.004})
+    clocked = known.model_copy(update={"account": with_clock})
+    told = shown(clocked, known)
+    titles = [one.title for one in told.parts]
+    assert titles[:3] == ["one GPU alone", "clock", "neighbours"]
+    assert told.parts[1].value == "2\u00a0ms", "a launch that does not tell it counts as none"
+    assert bars(told)["residual"][1] == pytest.approx(1.0)
+
+
 def test_traced_steps_split_exchange_below_it() -> None:
     told = shown(accounted(0.02, 0.0, traced(0.012, 0.005, 0.003)))
     place = [one.title for one in told.parts].index("exchange")
