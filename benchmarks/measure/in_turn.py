@@ -200,7 +200,8 @@ class WindowRule:
         last one waited for it."""
         known = self._fastest_s < math.inf
         steps = max(1, math.ceil(self.turn_s / self._fastest_s)) if known else 1
-        return math.ceil(steps / self.loaders) * self.loaders if self.was_starved else steps
+        rounds_of = max(1, self.loaders) if self.was_starved else 1
+        return math.ceil(steps / rounds_of) * rounds_of
 
     def learn(self, *step_s: float) -> None:
         """Note steps, such as those that were queued when a window ended."""

@@ -237,6 +237,20 @@ def test_a_window_that_waits_for_the_loader_counts_whole_rounds(begin: int) -> N
     assert fmean(arrivals[LEAD_STEPS:ran]) == pytest.approx(0.105)
 
 
+def test_a_gang_knows_beforehand_how_many_steps_fill_a_window() -> None:
+    """As many as rank for rank must make: whole rounds once a window waited for its loader."""
+    rule = WindowRule(0.445, loaders=4)
+    assert rule.steps() == 1, "nothing is known of them yet"
+    steps_of_window(rule, itertools.repeat(0.06), busy_s=0.03)
+    assert not rule.was_starved
+    rule.begin()
+    assert (rule.was_starved, rule.steps()) == (True, 8)
+    rule.learn(0.05)
+    assert rule.steps() == 12
+    rule.begin()
+    assert (rule.was_starved, rule.steps()) == (False, 9)
+
+
 def test_a_window_that_waits_for_no_loader_ends_with_any_step() -> None:
     rule = WindowRule(0.445, loaders=4)
     assert steps_of_window(rule, itertools.repeat(0.09), busy_s=0.087) == LEAD_STEPS + 5
