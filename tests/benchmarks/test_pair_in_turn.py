@@ -238,7 +238,7 @@ def test_a_window_that_waits_for_the_loader_counts_whole_rounds(begin: int) -> N
 
 
 def test_a_gang_knows_beforehand_how_many_steps_fill_a_window() -> None:
-    """As many as rank for rank must make: whole rounds once a window waited for its loader."""
+    """Whole rounds of the loader, once a window waited for it."""
     rule = WindowRule(0.445, loaders=4)
     assert rule.steps() == 1, "nothing is known of them yet"
     steps_of_window(rule, itertools.repeat(0.06), busy_s=0.03)
