@@ -90,7 +90,7 @@ class Alone:
     def _one(
         self, launch: Launch, while_warming: Callable[[], None], trace_file: Path | None = None
     ) -> Result:
-        flags = self.station.device.await_idle(goes_on(launch.watch))
+        flags = self.station.device.await_idle(goes_on(launch.watch), launch.spec.case.gpus)
         numbered = _numbered(launch.watch.tell, launch.spec)
 
         def tell(progress: Progress) -> None:

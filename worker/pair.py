@@ -105,7 +105,8 @@ class Pairs:
         """Run the processes of both sides beside each other, the first one first."""
         watch = sides[0].watch
         station = self._alone.station
-        flags = station.device.await_idle(alone.goes_on(watch))
+        gpus = sides[0].spec.case.gpus
+        flags = station.device.await_idle(alone.goes_on(watch), gpus)
         now_s = time.monotonic()
         until_s = now_s + IN_TURN_SHARE * (sides[0].until_s - now_s)
 

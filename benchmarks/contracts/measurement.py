@@ -152,7 +152,7 @@ class Telemetry(Contract):
     channels: dict[Name, Trace] = Field(max_length=64)
     """sm_clock_hz, memory_clock_hz, power_w, temperature_c, utilization, memory_used_b ..."""
     reasons: dict[Name, Share] = Field(default_factory=dict, max_length=64)
-    """Share of readings in which each clock event reason was active."""
+    """Share of readings in which each clock event reason was active, of a gang on any GPU."""
     energy_j: Number | None = None
     """Difference of the total-energy counter, of a gang of those of all its GPUs over one window,
     which the other channels are of one of; None for windows under 5 s."""

@@ -127,6 +127,15 @@ def test_the_load_of_the_last_child_is_given_time_to_fade(await_idle):
     assert await_idle(None, lambda: True) == ()
 
 
+@pytest.mark.parametrize(("gpus", "flags"), [(1, ()), (2, ("device_busy",))])
+def test_a_gang_waits_for_all_its_gpus(settings, device: Device, gpus: int, flags: tuple[str, ...]):
+    busy = Device()
+    busy.told = {"utilization": 0.9}
+    state = DeviceState(settings.model_copy(update={"idle_limit_s": 0.0}), device, [busy, None])
+    assert state.await_idle(lambda: True, gpus) == flags
+    assert DeviceState(settings, None, [None]).await_idle(lambda: True, gpus) == ()
+
+
 def test_a_job_that_is_called_off_does_not_wait_for_an_idle_device(await_idle, device: Device):
     device.told["utilization"] = 1.0
     began_s = time.monotonic()

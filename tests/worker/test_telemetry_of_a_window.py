@@ -115,6 +115,15 @@ def test_energy_of_a_gang_with_a_gpu_that_does_not_tell_is_not_known():
     assert "energy_per_item" not in of_two(None)
 
 
+@pytest.mark.parametrize(("gpus", "active"), [(1, 0.0), (2, 1.0)])
+def test_a_reason_that_is_active_on_any_gpu_of_a_gang_counts(gpus: int, active: float) -> None:
+    """One GPU that protects itself slows all; a GPU beside a job of one does not."""
+    readings = curve(0, 20, beside_reasons=(0x40, None))
+    told = cut(readings, Window(start_s=5.0, end_s=12.0), gpus=gpus)
+    assert told is not None
+    assert told.reasons["hw_thermal"] == active
+
+
 def test_energy_is_interpolated_at_the_ends_of_the_window():
     told = cut(curve(0, 20), Window(start_s=5.03, end_s=12.07))
     assert told is not None
@@ -204,7 +213,12 @@ def test_a_duet_is_disturbed_by_what_a_device_says_and_not_by_its_clock(more, fl
     ]
     asked = {"seed": 0, "workload": "ok", "axes": {}, "protocol": {}}
     document = scripted_child.result(asked, turns=turns, replicates=[])
-    assert attach(Result.model_validate(document), curve(0, 20, **more)).flags == flags
+    single = Result.model_validate(document)
+    assert attach(single, curve(0, 20, **more)).flags == flags
+    case = single.case.model_copy(update={"axes": {"gpus": "2", "parallel": "ddp"}})
+    gang = single.model_copy(update={"case": case})
+    assert attach(gang, curve(0, 20, beside_reasons=(0x40,))).flags == ("throttled",)
+    assert attach(single, curve(0, 20, beside_reasons=(0x40,))).flags == ()
 
 
 def test_a_short_window_has_power_but_no_energy():

@@ -40,22 +40,22 @@ class DeviceState:
         gauge: Gauge | None = None,
         beside: Sequence[Gauge | None] = (),
     ) -> None:
-        """``beside`` are the other GPUs that the worker offers: their energy is read."""
+        """``beside`` are the other GPUs that the worker offers; of them energy and clock event
+        reasons are read."""
         self._settings = settings
         self._gauge = gauge
         self._beside = beside
         self.occupancy = Occupancy(gauge)
         self._sampler: Sampler | None = None
 
-    def await_idle(self, goes_on: GoesOn) -> tuple[str, ...]:
-        """Wait a little for an idle device while ``goes_on()``; the flags of what remains.
+    def await_idle(self, goes_on: GoesOn, gpus: int = 1) -> tuple[str, ...]:
+        """Wait a little while ``goes_on()`` until so many GPUs are idle; the flags of what remains.
 
         The load of our own last child fades within a second, because the driver tells an average.
         """
-        if self._gauge is None:
-            return ()
+        gauges = [one for one in (self._gauge, *self._beside[: gpus - 1]) if one is not None]
         give_up_at_s = time.monotonic() + self._settings.idle_limit_s
-        while (flags := obstacles(self._gauge.channels())) and goes_on():
+        while (flags := _obstacles_of(gauges)) and goes_on():
             if time.monotonic() >= give_up_at_s:
                 break
             time.sleep(LOOK_S)
@@ -96,6 +96,11 @@ class DeviceState:
                 return pids
             time.sleep(LOOK_S)
         return frozenset()
+
+
+def _obstacles_of(gauges: Sequence[Gauge]) -> tuple[str, ...]:
+    found = (flag for gauge in gauges for flag in obstacles(gauge.channels()))
+    return tuple(dict.fromkeys(found))
 
 
 def obstacles(channels: Mapping[str, float]) -> tuple[str, ...]:
@@ -222,7 +227,8 @@ def _read(gauge: Gauge, others: int, beside: Sequence[Gauge | None] = ()) -> Rea
     channels, reasons, energy_j = gauge.channels(), gauge.reasons(), gauge.energy_j()
     at_s = (began_s + time.monotonic()) / 2
     counters = tuple(one.energy_j() if one else None for one in beside)
-    return Reading(at_s, channels, reasons, energy_j, others, counters)
+    masks = tuple(one.reasons() if one else None for one in beside)
+    return Reading(at_s, channels, reasons, energy_j, others, counters, masks)
 
 
 def strangers(now: Holders, before: frozenset[int], children: int = 1) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import ceil
+from operator import or_
 from statistics import fmean, pstdev
 from typing import Literal
 
@@ -39,7 +41,9 @@ class Reading:
     others: int
     """Compute processes that are not ours."""
     beside_j: tuple[float | None, ...] = ()
-    """Energy counters of the other GPUs that the worker offers, read with this one's."""
+    """Energy counters of the other GPUs that the worker offers, read with this one's ..."""
+    beside_reasons: tuple[int | None, ...] = ()
+    """... and their clock event reasons."""
 
 
 def cut(
@@ -48,7 +52,7 @@ def cut(
     """The readings of a pass's ``window``, or None if it holds fewer than two.
 
     If a result has no room for all, because the ``processes`` of the job share it, every second or
-    third reading is kept, and so on. Energy is that of all ``gpus``.
+    third reading is kept, and so on. Energy and clock event reasons are those of all ``gpus``.
     """
     times = [reading.at_s for reading in readings]
     inside = readings[bisect_left(times, window.start_s) : bisect_right(times, window.end_s)]
@@ -63,10 +67,17 @@ def cut(
             name: contracts.Trace.of(reading.channels[name] for reading in kept)
             for name in sorted(names)
         },
-        reasons=_shares([reading.reasons for reading in inside if reading.reasons is not None]),
+        reasons=_shares([mask for one in inside if (mask := _mask(one, gpus)) is not None]),
         energy_j=_energy(readings, window, gpus),
         other_processes=max(reading.others for reading in inside),
     )
+
+
+def _mask(reading: Reading, gpus: int) -> int | None:
+    """Reasons that are active on any of so many GPUs."""
+    masks = (reading.reasons, *reading.beside_reasons[: gpus - 1])
+    known = [mask for mask in masks if mask is not None]
+    return reduce(or_, known) if known else None
 
 
 def _shares(masks: Sequence[int]) -> dict[str, float]:
@@ -113,7 +124,7 @@ def _at(curve: Sequence[tuple[float, float]], when: float) -> float | None:
 def attach(result: contracts.Result, readings: Sequence[Reading]) -> contracts.Result:
     """``result`` of one child with the device's telemetry, and the samples that it allows."""
     if result.turns:
-        return flagged(result, _over_turns(result.turns, readings))
+        return flagged(result, _over_turns(result.turns, readings, result.case.gpus))
     if not result.replicates:
         return _beside_others(result, readings)
     highest_hz = float(result.environment.facts.get("hw.gpu.max_sm_clock_hz", "0"))
@@ -128,14 +139,16 @@ def attach(result: contracts.Result, readings: Sequence[Reading]) -> contracts.R
     return result.model_copy(update={"replicates": replicates, "samples": samples})
 
 
-def _over_turns(turns: Sequence[contracts.Turn], readings: Sequence[Reading]) -> Sequence[str]:
+def _over_turns(
+    turns: Sequence[contracts.Turn], readings: Sequence[Reading], gpus: int
+) -> Sequence[str]:
     """List the flags of a duet.
 
     The pauses between turns hide why a clock is low, and both sides have the same: only a device
     that says that it protects itself counts.
     """
     span = contracts.Window(start_s=turns[0].window.start_s, end_s=turns[-1].window.end_s)
-    watched = cut(readings, span)
+    watched = cut(readings, span, gpus=gpus)
     if watched is None:
         return ()
     flags = {HELD_BACK: _protected_itself(watched), OTHER_PROCESSES: watched.other_processes > 0}
