@@ -45,6 +45,7 @@ LONGEST = (
     "tests/whole/",
     "tests/worker/test_gang_worker.py",
     "tests/browser/test_accessibility.py",
+    "tests/benchmarks/test_accounts_of_gangs.py",
     "tests/benchmarks/test_gangs.py",
     "tests/chaos/",
     "tests/benchmarks/test_measurement_process.py",

@@ -77,7 +77,7 @@ def expected_s(case: Case, protocol: Protocol) -> float:
 
 
 def _parts(case: Case, protocol: Protocol) -> int:
-    """How often a process is timed: a gang's launch also times one GPU alone, an account more."""
+    """Count what one launch measures, as `benchmarks.lead.rounds` lists it."""
     if case.gpus == 1:
         return 1
     if not protocol.account:

@@ -84,9 +84,6 @@ class Solo:
         """Return every rank's value that has one, by rank."""
         return [] if value is None else [value]
 
-    def meet(self) -> None:
-        """Wait until all ranks are here."""
-
     def seed(self, seed: int, replicas: int) -> int:  # noqa: ARG002 - of a gang
         """Return the seed of what a step draws at random; ``replicas`` draw differently."""
         return seed

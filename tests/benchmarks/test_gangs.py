@@ -5,144 +5,39 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 
 import psutil
 import pytest
 import torch
-from builders import loaded
+from builders import loaded, real_gangs
 from builders.measured import a_failure
+from builders.real_gangs import GANG, asking, measured, spec
 
 from benchmarks import lead
 from benchmarks.catalog import catalog
-from benchmarks.contracts import PEER_GONE, Case, DuetSide, ProcessSpec, Protocol, Result, Status
-from benchmarks.diagnosis.paired import paired
-from benchmarks.diagnosis.straggler import straggler
+from benchmarks.contracts import PEER_GONE, Case, ProcessSpec, Result, Status
 from benchmarks.measure import graphs
 from benchmarks.measure.batch_source import EndlessShuffle
 from benchmarks.measure.session import build
 from benchmarks.workload import Context
 
-ROOT = Path(__file__).parents[2]
-GANG = {"gpus": "2", "parallel": "ddp"}
-BRIEF = Protocol(
-    warmup_min_steps=4,
-    warmup_min_s=0.05,
-    warmup_max_steps=12,
-    window_min_s=0.1,
-    window_max_s=0.5,
-    window_min_steps=4,
-    window_min_blocks=2,
-    window_max_blocks=2,
-    block_min_steps=2,
-    block_min_s=0.01,
-    settle_max_s=0.0,
-)
-PATIENCE_S, SILENT_S = 3.0, 5.0
-SLOW_S = 0.05
-"""The delay that the model below puts into each exchange of gradients, or each step of rank 1."""
-MODEL = """
-import os
-import signal
-import time
-
-import torch
-from torch import nn
-from torch.utils.data import TensorDataset
-
-from benchmarks.workload import Recipe
-
-PRESETS = {"tiny": {"batch": 8}}
-FAULT, AT, SLOW_S = os.environ["FAULT"], 20, 0.05
-steps = 0
-
-
-def loss(model, batch):
-    global steps
-    steps += 1
-    if os.environ["RANK"] == "1" and (steps >= AT or FAULT in ("exchanges slowly", "dies at once")):
-        fail()
-    return model(batch[0]).square().mean()
-
-
-if FAULT == "exchanges slowly":
-    import torch.nn.parallel.distributed as ddp
-    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
-
-    class Slow(ddp.DistributedDataParallel):
-        def __init__(self, *args, **more):
-            super().__init__(*args, **more)
-            self.register_comm_hook(None, wait)
-
-    def wait(_, bucket):
-        time.sleep(SLOW_S)
-        return allreduce_hook(None, bucket)
-
-    from benchmarks.measure import ranks, wrappers
-
-    wrappers.DistributedDataParallel = Slow
-    ranks.ACCOUNT_TURNS = 2  # such steps take long, and differ by nothing else
-
-
-def fail():
-    if FAULT in ("is killed", "dies at once"):
-        os.kill(os.getpid(), signal.SIGKILL)
-    if FAULT == "stops":
-        os.kill(os.getpid(), signal.SIGSTOP)
-    if FAULT == "takes too much":
-        torch.empty(2**50)
-    if FAULT == "exchanges slowly":
-        time.sleep(SLOW_S)
-    while FAULT == "hangs":
-        time.sleep(0.1)
-
-
-def build(size, context):
-    return Recipe(
-        model=nn.Linear(64, 64),
-        loss=loss,
-        optimizer=torch.optim.SGD,
-        parameters=nn.Module.parameters,
-        optimizer_options={"lr": 1e-3},
-        dataset=TensorDataset(torch.randn(64, 64)),
-        batch=size["batch"],
-        loader_options={"num_workers": 1},
-    )
-"""
-
 
 @pytest.fixture(autouse=True)
 def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "ganged.py").write_text(MODEL)
-    paths = [str(ROOT), str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
-    monkeypatch.setenv("THROUGHLINE_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("FAULT", "none")
-    monkeypatch.setenv("RANK", "0")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    real_gangs.surround(tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def forked_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranks that need not load torch; the test of a lead that is killed has ranks as they are."""
     loaded.forked_ranks(monkeypatch)
-
-
-def spec(workload: str = "ganged:build", **axes: str) -> ProcessSpec:
-    case = catalog.normalise(Case(workload=workload, axes={**GANG, **axes}))
-    return ProcessSpec(case=case, protocol=BRIEF, device="cpu")
-
-
-def measured(asked: ProcessSpec, silent_s: float = SILENT_S) -> Result:
-    return Result.model_validate_json(lead.measured(asked, PATIENCE_S, silent_s))
 
 
 def ranks_below(pid: int) -> list[psutil.Process]:
@@ -180,10 +75,6 @@ def gone_within(place: Path, limit_s: float) -> list[psutil.Process]:
     while (left := left_of(place)) and time.monotonic() < until_s:
         time.sleep(0.05)
     return left
-
-
-def asking(asked: ProcessSpec, **more: bool) -> ProcessSpec:
-    return asked.model_copy(update={"protocol": asked.protocol.model_copy(update=more)})
 
 
 @pytest.mark.usefixtures("forked_ranks")
@@ -259,65 +150,6 @@ def test_a_rank_that_lost_another_is_not_the_reason_though_it_says_so_first(
     result = measured(spec())
     assert (result.status, result.samples) == (Status.RUNTIME_ERROR, ())
     assert result.reason.startswith(why)
-
-
-def two_sides(*sides: ProcessSpec) -> list[Result]:
-    """The two sides of a pair, each a gang."""
-
-    def side(place: int, asked: ProcessSpec, end: socket.socket) -> Result:
-        told = DuetSide(socket_fd=end.fileno(), first=place == 0, turns=4, turn_s=0.05)
-        with end:  # as it closes when the process of a side ends
-            return measured(asked.model_copy(update={"duet": told}))
-
-    with ThreadPoolExecutor() as both:
-        return list(both.map(side, range(2), sides, socket.socketpair()))
-
-
-def faulty(folder: Path, fault: str) -> ProcessSpec:
-    """A gang with this fault of its own code."""
-    name = f"side_{fault.replace(' ', '_')}"
-    (folder / f"{name}.py").write_text(MODEL.replace('os.environ["FAULT"]', repr(fault)))
-    return spec(f"{name}:build")
-
-
-@pytest.mark.usefixtures("forked_ranks")
-def test_two_gangs_measure_in_turn(tmp_path: Path) -> None:
-    """Their windows do not overlap. Rank 1 is late in each step of the one side, and a turn is told
-    by the rank that took longest."""
-    quick, slow = two_sides(faulty(tmp_path, "none"), faulty(tmp_path, "exchanges slowly"))
-    assert (quick.status, slow.status) == (Status.OK, Status.OK), (quick.reason, slow.reason)
-    assert len(quick.turns) == len(slow.turns) == 4
-    spans = sorted((one.window.start_s, one.window.end_s) for one in (*quick.turns, *slow.turns))
-    assert all(before[1] <= after[0] for before, after in pairwise(spans))
-    assert all(turn.step_s > 2 * SLOW_S for turn in slow.turns), "rank 1 waits, and the exchange"
-    assert all(turn.step_s < SLOW_S for turn in quick.turns)
-    both = paired(quick, slow)
-    assert both.baseline is not None
-    assert {one.metric for one in both.samples} == {"throughput", "step_time", "peak_memory"}
-    assert not both.replicates
-
-
-@pytest.mark.usefixtures("forked_ranks")
-@pytest.mark.parametrize("place", [0, 1])
-@pytest.mark.parametrize("fault", ["is killed", "dies at once"])
-def test_a_side_whose_rank_dies_ends_the_pair_and_the_other_side_says_so(
-    tmp_path: Path, fault: str, place: int
-) -> None:
-    """At once: in the first step, for which the other side waits if it is the second one."""
-    sides = [faulty(tmp_path, "none"), faulty(tmp_path, "none")]
-    sides[place] = faulty(tmp_path, fault)
-    told = two_sides(*sides)
-    struck, other = told[place], told[1 - place]
-    assert (struck.status, other.status) == (Status.CRASHED, Status.RUNTIME_ERROR)
-    assert struck.reason.startswith("Rank 1 of 2: It was killed by SIGKILL"), struck.reason
-    assert "The other side of the pair ended before its time." in other.reason
-
-
-@pytest.mark.usefixtures("forked_ranks")
-def test_two_pipelines_measure_in_turn_though_one_rank_alone_knows_the_loss() -> None:
-    for told in two_sides(*[spec("nanogpt", parallel="pp", batch="2")] * 2):
-        assert told.status is Status.OK, told.reason
-        assert len(told.turns) == 4
 
 
 @pytest.mark.usefixtures("forked_ranks")
@@ -600,57 +432,6 @@ def test_a_model_that_ranks_cannot_share_is_refused_by_each_in_one_sentence() ->
 def test_a_speed_up_is_told_against_as_many_gpus() -> None:
     case = Case(workload="nanogpt", axes={**GANG, "precision": "bf16", "workers": "4"})
     assert catalog.baseline(case).axes == {**GANG, "workers": "4"}
-
-
-@pytest.mark.parametrize("parallel", ["ddp", "fsdp2"])
-def test_an_account_has_its_parts_in_another_order_each_launch(parallel: str) -> None:
-    asked = asking(spec("nanogpt", parallel=parallel), account=True)
-    told = [lead.rounds(asked.model_copy(update={"seed": seed})) for seed in range(6)]
-    expected = {"gang", "single", "beside"} | ({"apart"} if parallel == "ddp" else set())
-    assert all({part.name for part in one} == expected for one in told)
-    assert len({tuple(part.name for part in one) for one in told}) > 1
-    for one in told:
-        parts = {part.name: part for part in one}
-        assert len(parts["single"].devices) == 1
-        assert len(parts["beside"].devices) == len(parts["gang"].devices) == 2
-        assert parts["beside"].case == parts["single"].case
-        assert [part.name for part in one if not part.exchanges] == (
-            ["apart"] if parallel == "ddp" else []
-        )
-
-
-def test_an_account_of_strong_scaling_is_refused() -> None:
-    with pytest.raises(catalog.Refused, match="An account needs scaling=weak"):
-        lead.rounds(asking(spec("nanogpt", scaling="strong"), account=True))
-
-
-@pytest.mark.usefixtures("forked_ranks")
-def test_an_account_finds_a_slow_exchange_and_a_late_rank(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hook that waits in every exchange of gradients is a delay in communication alone; rank 1
-    is also late in each step, with exchange and without."""
-    monkeypatch.setenv("FAULT", "exchanges slowly")
-    result = measured(asking(spec(), account=True))
-    assert result.status is Status.OK, result.reason
-    assert lead.ONE_PROCESS_ONLY not in result.flags, "nothing else was asked for"
-    account, trace = result.replicates[0].account, result.replicates[0].gang_trace
-    assert account is not None
-    assert account.wrapper_s is not None
-    assert account.exchange_s > 0.8 * SLOW_S
-    parts = (account.single_s, account.neighbours_s, account.wrapper_s, account.exchange_s)
-    assert sum(parts) + account.residual_s == pytest.approx(account.gang_s)
-    assert trace is not None
-    assert not trace.absent
-    assert trace.collectives == 1
-    early, late = trace.ranks
-    assert late.late_s > 0.8 * SLOW_S > early.late_s
-    assert early.wait_s > late.wait_s
-    for rank in trace.ranks:
-        spent_s = rank.compute_s + rank.transfer_s + rank.wait_s + rank.idle_s
-        assert spent_s == pytest.approx(rank.step_s)
-    assert straggler([trace]) is None, "one launch names nobody"
-    found = straggler([trace, trace])
-    assert found is not None
-    assert found.rank == 1
 
 
 @pytest.mark.gpu

@@ -14,7 +14,7 @@ from service.schemas.policy import Policy
 QUIET = [0.001, -0.001, 0.0005, -0.0005, 0.001, -0.001, 0.0, 0.0005]
 """Log ratios of pairs of equal code."""
 LOUD = [0.06, -0.07, 0.05, -0.06, 0.07, -0.05, 0.06, -0.06]
-"""Of 8 % between processes: whatever is asked of such a metric, its interval reaches far below."""
+"""Log ratios with a noise of 8 %: the interval is wider than any limit that a test sets."""
 
 
 def slower(by: float) -> list[float]:
@@ -23,7 +23,7 @@ def slower(by: float) -> list[float]:
 
 
 def decided(*records: CaseRecord, policy: Policy | None = None, last: bool = True) -> Any:
-    """What a gate of these cases answers."""
+    """Decide a gate of these cases."""
     return decide(records, policy or Policy(), ("old", "new"), last=last)
 
 

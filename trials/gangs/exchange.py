@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,10 +28,9 @@ from benchmarks.catalog import catalog
 from benchmarks.contracts import Case
 from benchmarks.data.cache import cache_folder
 from benchmarks.measure import batch_source, flags, graphs, session, wrappers
-from benchmarks.measure.device import stay_near
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Context
-from trials.gangs.plain_ddp import WARM_UP, timed_span
+from trials.gangs.plain_ddp import WARM_UP, joined, timed_span
 
 SPAN_STEPS = 15
 
@@ -71,12 +69,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     asked = parser.parse_args()
-    rank = int(os.environ["LOCAL_RANK"])
-    device = torch.device("cpu" if asked.device == "cpu" else f"cuda:{rank}")
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-        stay_near(device)
-    dist.init_process_group("gloo" if device.type == "cpu" else "nccl")
+    rank, device = joined(asked.device)
     torch._dynamo.config.recompile_limit = 8 * len(VARIANTS)  # they share one code object
     axes = dict(one.split("=", 1) for one in asked.axes)
     trainers = {name: _built(one, asked.workload, axes, device) for name, one in VARIANTS.items()}

@@ -42,14 +42,7 @@ def main() -> int:
     parser.add_argument("--span-s", type=float, default=4.0, help="length of the timed steps")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    rank = int(os.environ["LOCAL_RANK"])
-    device = torch.device("cpu" if asked.device == "cpu" else f"cuda:{rank}")
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-        stay_near(device)
-    else:
-        torch.set_num_threads(max(1, torch.get_num_threads() // int(os.environ["WORLD_SIZE"])))
-    dist.init_process_group("gloo" if device.type == "cpu" else "nccl")
+    rank, device = joined(asked.device)
     axes = dict(one.split("=", 1) for one in asked.axes)
     case = Case(workload=asked.workload, preset=asked.preset, axes=axes)
     recipe = session.build(
@@ -60,6 +53,19 @@ def main() -> int:
         print(json.dumps({"step_s": step_s, "steps": steps}))
     dist.destroy_process_group()
     return 0
+
+
+def joined(kind: str) -> tuple[int, torch.device]:
+    """Join the ranks that torchrun started; return this one's number and device."""
+    rank = int(os.environ["LOCAL_RANK"])
+    device = torch.device("cpu" if kind == "cpu" else f"cuda:{rank}")
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        stay_near(device)
+    else:
+        torch.set_num_threads(max(1, torch.get_num_threads() // int(os.environ["WORLD_SIZE"])))
+    dist.init_process_group("gloo" if device.type == "cpu" else "nccl")
+    return rank, device
 
 
 def timed(
